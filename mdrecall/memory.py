@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import isnan
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -65,6 +65,7 @@ class Memory:
         self._opened = backend
         self._opening = threading.Lock()
         self._linked: LinkedNotes | None = None
+        self._projects: tuple[str, ...] = ()
 
     @property
     def _backend(self) -> IndexedBackend:
@@ -74,6 +75,12 @@ class Memory:
             with self._opening:
                 self._opened = self._opened or open_backend(cast(Loaded, self.loaded), one_shot=True)
         return self._opened
+
+    def limit_to(self, projects: tuple[str, ...]) -> Self:
+        """Return this memory without conversations and entries of other projects; without a project, all of it."""
+        limited = type(self)(self.settings, self._backend, self.loaded)
+        limited._projects = projects
+        return limited
 
     def _index(self) -> Index:
         """Return the index that answers now."""
@@ -122,6 +129,7 @@ class Memory:
         ``current_projects``. Changed files are indexed first.
         """
         request = SearchRequest(query, **options)
+        request = request._replace(projects=self._projects or request.projects)
         if request.progress and request.session_key.strip():
             # The names of transcripts that are indexed meanwhile are not for every conversation.
             tell = request.progress
@@ -164,13 +172,11 @@ class Memory:
         lines: int | None = None,
         from_char: int = 0,
         max_chars: int | None = None,
-        projects: Sequence[str] = (),
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
 
         ``path`` may be a citation, such as ``memory/2026-02-10.md#L3-L9``. At most ``max_chars`` (50,000) are returned:
-        ``next_from`` is the line, and ``next_char`` the ``from_char``, to continue from. With ``projects`` lines are
-        blank that are about others.
+        ``next_from`` is the line, and ``next_char`` the ``from_char``, to continue from.
         """
         from mdrecall.notes.reader import MAX_READ_UNITS, select_lines
 
@@ -185,10 +191,10 @@ class Memory:
             if elsewhere is None:
                 raise
             is_here, shown, text = False, path, elsewhere
-        if projects:
+        if self._projects:
             from mdrecall.sessions.digest import hide_others
 
-            text = hide_others(text, projects)
+            text = hide_others(text, self._projects)
         read = select_lines(shown, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
         return read if is_here else read._replace(is_from_index=True)
 
@@ -288,17 +294,15 @@ class Memory:
         lines: int | None = None,
         from_char: int = 0,
         session_key: str = "",
-        projects: Sequence[str] = (),
     ) -> ReadResult:
         """Return messages of a transcript, without secrets; ``session`` is a session key, an id, a file name or a path.
 
         Lines are records. A conversation, named by its ``session_key``, that may not search may not read either
-        (``ScopeDenied``), and a transcript that it may not see is missing (``FileMissing``). With ``projects`` so is
-        one with a coding agent in another project.
+        (``ScopeDenied``), and a transcript that it may not see is missing (``FileMissing``).
         """
         from mdrecall.sessions.readers import read_transcript
 
-        transcripts, found, redact = open_conversation(self.settings, session, session_key, projects=projects)
+        transcripts, found, redact = open_conversation(self.settings, session, session_key, projects=self._projects)
         return read_transcript(transcripts, found.path, redact, from_line=from_line, lines=lines, from_char=from_char)
 
     def read_messages(
@@ -311,7 +315,6 @@ class Memory:
         session_id: str = "",
         session_key: str = "",
         with_tools: bool = False,
-        projects: Sequence[str] = (),
     ) -> MessagePage:
         """Return the last messages of a conversation, without secrets and at most ``limit``.
 
@@ -321,7 +324,7 @@ class Memory:
         """
         from mdrecall.sessions.readers import read_messages
 
-        opened = open_conversation(self.settings, session, session_key, session_id, projects)
+        opened = open_conversation(self.settings, session, session_key, session_id, self._projects)
         limit, offset = max(1, limit), max(0, offset)
         return read_messages(*opened, limit=limit, offset=offset, record=record, with_tools=with_tools)
 

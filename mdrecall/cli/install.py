@@ -9,12 +9,11 @@ from contextlib import suppress
 from itertools import pairwise
 
 from mdrecall.cli.options import CommandParser, make_selection
-from mdrecall.cli.output import print_rows, print_warning, shorten_home
-from mdrecall.config.environment import Locations, expand, find_locations, find_program_folders, shorten
-from mdrecall.config.load import Loaded, load
+from mdrecall.cli.output import print_parts, print_warning, shorten_home
+from mdrecall.config.environment import expand, find_locations, find_program_folders, shorten
+from mdrecall.config.load import load
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, has_notes
-from mdrecall.errors import RecallError, WorkspaceError
-from mdrecall.hosts import consent
+from mdrecall.errors import RecallError
 from mdrecall.hosts import install as hosts
 from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
@@ -22,6 +21,7 @@ from mdrecall.mcp_server import install as clients
 from mdrecall.mcp_server.config_text import NotEditable, get_value, render
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 from mdrecall.mcp_server.memories import select_memories
+from mdrecall.sessions.host_conversations import HOST_NAMES
 
 _NAME = "mdrecall"
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
@@ -64,18 +64,16 @@ def run_install(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _print_diff(change, *shared)
     state = "now" if change.files else "already"
-    is_wanted = _choose_conversations(options, site, workspace)
+    is_wanted = _choose_conversations(options, site)
     for each in shared:
         hosts.apply_install(each)
     # What they say decides which memory the host uses.
     loaded = load(is_automatic=True)
-    memory = loaded.settings.agent_folder
-    earlier = (hosts.read_options(site, _state_dir()) or {}).get("memory", memory)
-    hosts.apply_install(change._replace(site=site._replace(options={"memory": memory})))
-    if earlier != memory:
-        _undo_conversations(site, earlier)
+    receipt = hosts.remember_conversations(site, loaded.settings, _state_dir())
+    hosts.apply_install(change._replace(site=site._replace(options=receipt)))
     if is_wanted is not None:
-        _switch_conversations(site, loaded, is_on=is_wanted)
+        env = {"HOME": loaded.home, **os.environ}
+        hosts.switch_conversations(site, loaded.settings, env, is_on=is_wanted)
     print(f"mdrecall is {state} installed for {options.host}. Memory: {shorten_home(workspace)}.")
     _print_new(change, *shared)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
@@ -83,29 +81,23 @@ def run_install(options: argparse.Namespace) -> int:
     for server in _list_yaml(site):
         lines = render(server.place, server.values)
         print(f"Add to {shorten_home(server.path)}, which mdrecall does not edit:\n\n{lines}")
-    if parts := list(consent.list_parts(site, loaded.settings)):
-        print(f"What it does in {options.host} (settings go to {shorten_home(_locations().own_config)}):")
-        print_rows({part.name.capitalize(): part.line for part in parts})
+    if parts := hosts.describe_parts(site, loaded.settings):
+        own_config = find_locations(os.environ, os.getcwd()).own_config
+        print(f"What it does in {options.host} (settings go to {shorten_home(own_config)}):")
+        print_parts(parts)
     scope = " --scope project" if options.scope == "project" else ""
     print(f"Restart {options.host} to load it. To undo this, run `mdrecall install {options.host}{scope} --remove`.")
     return 0
 
 
-def _choose_conversations(options: argparse.Namespace, site: Site, workspace: str) -> bool | None:
-    """Return if conversations are to be searched; None if that was decided before, or cannot be done.
+def _choose_conversations(options: argparse.Namespace, site: Site) -> bool | None:
+    """Return if conversations are to be searched; None if that was decided before, or they cannot be read.
 
     It is asked once, on a terminal. Without one they are, as the lines about it say.
     """
-    from mdrecall.sessions.host_conversations import HOST_NAMES, HostState
-
-    if options.host not in HOST_NAMES:
-        return None
-    if options.conversations is not None:
-        return bool(options.conversations)
-    with suppress(WorkspaceError):
-        state = HostState(load(workspace=workspace).settings.agent_folder)
-        if consent.has_answer(state, options.host, consent.folders_of(site)):
-            return None
+    is_decided = hosts.read_options(site, _state_dir()) is not None
+    if options.host not in HOST_NAMES or options.conversations is not None or is_decided:
+        return options.conversations if options.host in HOST_NAMES else None
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         return True
     where = "in this project" if options.scope == "project" else "in each project"
@@ -114,20 +106,6 @@ def _choose_conversations(options: argparse.Namespace, site: Site, workspace: st
         return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
     except EOFError:
         return False
-
-
-def _switch_conversations(site: Site, loaded: Loaded, *, is_on: bool) -> None:
-    """Search the conversations of a program, for this project or for all, or keep nothing of them."""
-    from mdrecall.sessions.host_conversations import FollowedHost, HostState
-    from mdrecall.sessions.hosts import find_conversations
-
-    state = HostState(loaded.settings.agent_folder)
-    if is_on:
-        # A program that has never been started has no folder yet; it is read as soon as there is one.
-        root = find_conversations(site.host, {"HOME": loaded.home, **os.environ})
-        consent.allow(state, site.host, FollowedHost(root, consent.folders_of(site), is_installed=True))
-    else:
-        consent.refuse(state, site.host, consent.folders_of(site))
 
 
 def _remove(options: argparse.Namespace) -> int:
@@ -141,21 +119,9 @@ def _remove(options: argparse.Namespace) -> int:
     for server in _list_yaml(site):
         where = shorten_home(server.path)
         print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
-    done = f"mdrecall is no longer installed for {options.host}. Your notes are as they were."
-    memory = (hosts.read_options(site, _state_dir()) or {}).get("memory")
-    if memory and _undo_conversations(site, memory):
-        done += f" The conversations of {options.host} are no longer searched."
+    done = f"mdrecall is no longer installed for {options.host}. Your notes are as they were, and so are conversations."
+    hosts.restore_conversations(site, _state_dir())
     return _take_back(changes, done, f"mdrecall is not installed for {options.host}.")
-
-
-def _undo_conversations(site: Site, memory: str) -> bool:
-    """Undo what an installation has switched on or off in a memory; True if conversations are no longer searched."""
-    from mdrecall.sessions.host_conversations import HostState
-
-    state = HostState(memory)
-    before = state.list_followed().get(site.host)
-    consent.undo_install(state, site.host, consent.folders_of(site))
-    return state.list_followed().get(site.host) != before
 
 
 def _print_diff(*changes: hosts.Change) -> int:
@@ -185,12 +151,8 @@ def _make_site(host: str, scope: str, command: tuple[str, ...]) -> Site:
     return Site(host, scope, find_program_folders(os.environ, os.getcwd()), os.getcwd(), command)
 
 
-def _locations() -> Locations:
-    return find_locations(os.environ, os.getcwd())
-
-
 def _state_dir() -> str:
-    return _locations().own_state_dir
+    return find_locations(os.environ, os.getcwd()).own_state_dir
 
 
 def _list_yaml(site: Site) -> list[Piece]:
@@ -235,7 +197,7 @@ def _choose_shared(shared: Site, folder: str, home: str) -> dict[str, str]:
     chosen = {"note": note} if earlier.get("note") == note or not has_notes(folder, home) else {}
     if shared.scope == "project":
         return chosen
-    path = _locations().own_config
+    path = find_locations(os.environ, os.getcwd()).own_config
     previous = earlier.get("previous")
     if previous is None:
         previous = _read_value(path, "agents", "defaults", "workspace")

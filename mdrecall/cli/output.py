@@ -97,11 +97,10 @@ def print_issues(issues: Iterable[Issue], limit: int = 20) -> None:
         print(f"  … and {len(texts) - limit:,} more", file=sys.stderr)
 
 
-def print_rows(rows: Mapping[str, str]) -> None:
-    """Print a line for each row, with its label in front."""
-    width = max(map(len, rows), default=0) + 1
-    for label, value in rows.items():
-        print(f"  {label + ':':{width}} {shorten_home(value)}")
+def print_parts(parts: Mapping[str, str]) -> None:
+    """Print what mdrecall does in a coding agent, a line for each part."""
+    for name, line in parts.items():
+        print(f"  {name.capitalize() + ':':14} {shorten_home(line)}")
 
 
 def print_warning(text: str) -> None:

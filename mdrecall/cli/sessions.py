@@ -194,10 +194,7 @@ def _host_to_json(summary: "HostSummary") -> dict[str, Any]:
 
 
 def _follow_host(options: argparse.Namespace, choice: "HostChoice") -> int:
-    from mdrecall.hosts.consent import allow
-
     followed = choice.follow()
-    allow(choice.state, choice.host, followed)
     record = {"host": choice.host, "root": followed.root, "folders": list(followed.folders)}
     told = f"Conversations of {choice.host} are searched from now on, for {_list_folders(followed.folders)}."
     hint = "Run `mdrecall index` to index them now; a search does so once a conversation grows or is idle for a while."
@@ -214,15 +211,12 @@ def _import_host(options: argparse.Namespace, choice: "HostChoice") -> int:
 
 
 def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
-    from mdrecall.hosts.consent import refuse
-
     copies = sum(host == choice.host for host, _, _ in choice.state.list_copies())
     question = f"Delete {plural(copies, 'imported conversation')} of {choice.host}?"
     if copies and not confirm_deletion(question, options, nothing="Nothing was changed"):
         print("Nothing was changed.")
         return 1
     choice.state.forget(choice.host)
-    refuse(choice.state, choice.host)
     told = f"Conversations of {choice.host} are no longer searched. The host's own files were not touched."
     return show(options, {"host": choice.host, "deleted": copies}, told)
 

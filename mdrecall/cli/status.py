@@ -8,17 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, choose_agents, load_quietly, open_memory, run_for_each_agent
-from mdrecall.cli.output import (
-    plural,
-    print_issues,
-    print_json,
-    print_rows,
-    printable,
-    progress_line,
-    shorten_home,
-    show,
-    style,
-)
+from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, show, style
 from mdrecall.cli.warm_server import find_warm_process
 from mdrecall.config.environment import find_locations, find_program_folders
 from mdrecall.config.load import Loaded, load
@@ -53,8 +43,7 @@ def run_status(options: argparse.Namespace) -> int:
 
 def _report_agent(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
-        record = _report_memory(memory, agent, options)
-        record["hosts"] = _report_hosts(options, memory)
+        record = _report_memory(memory, agent, options) | {"hosts": _report_hosts(memory, options)}
     choice, diagnostics = diagnose(load_quietly(options, agent))
     if not options.json and choice != "memory-core":
         print(f"  {'Plugin:':12} {choice or 'none'}")
@@ -63,26 +52,20 @@ def _report_agent(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     return record
 
 
-def _report_hosts(options: argparse.Namespace, memory: Memory) -> list[dict[str, Any]]:
+def _report_hosts(memory: Memory, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Print what mdrecall does in each coding agent that uses this memory, and return it."""
-    from mdrecall.hosts.consent import list_parts
-    from mdrecall.hosts.install import list_installed
+    from mdrecall.cli.output import print_parts
+    from mdrecall.hosts.install import describe_parts, list_installed
 
     env = os.environ if options.caller.env is None else options.caller.env
     here, records = options.caller.cwd or os.getcwd(), []
     for site in list_installed(find_program_folders(env, here), find_locations(env, here).own_state_dir):
-        try:
-            folder = site.project if site.scope == "project" else here
-            settings = load(env=env, cwd=folder, config=options.config, is_automatic=True).settings
-        except RecallError:
-            continue
-        if settings.agent_folder == memory.settings.agent_folder and (parts := list(list_parts(site, settings))):
+        if site.options.get("memory") == memory.settings.agent_folder:
+            project, parts = site.project if site.scope == "project" else "", describe_parts(site, memory.settings)
+            records.append({"host": site.host, "project": project, "parts": parts})
             if not options.json:
-                where = f" in {shorten_home(site.project)}" if site.scope == "project" else ""
-                print(style(f"In {site.host}{where}", "bold"))
-                print_rows({part.name.capitalize(): part.line for part in parts})
-            project = site.project if site.scope == "project" else None
-            records.append({"host": site.host, "project": project, "parts": to_json(parts)})
+                print(style(f"In {site.host}{' in ' * bool(project)}{shorten_home(project)}", "bold"))
+                print_parts(parts)
     return records
 
 

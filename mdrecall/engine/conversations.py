@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
@@ -28,12 +28,11 @@ def open_readers(settings: Settings) -> tuple[TranscriptReader, Masks]:
 
 
 def open_conversation(
-    settings: Settings, session: str, session_key: str, session_id: str = "", projects: Sequence[str] = ()
+    settings: Settings, session: str, session_key: str, session_id: str = "", projects: tuple[str, ...] = ()
 ) -> tuple[TranscriptReader, Conversation, Callable[[str], str]]:
     """Return what reads a conversation that another one may read, the conversation, and what masks its texts.
 
-    Raise ``ScopeDenied`` where a search is denied. If there are ``projects`` at hand, one with a coding agent in
-    another project is missing.
+    Raise ``ScopeDenied`` where a search is denied. With ``projects``, a coding agent's in another one is missing.
     """
     from mdrecall.sessions.readers import find_readable
 
@@ -45,9 +44,8 @@ def open_conversation(
     found = find_readable(settings, transcripts, session, session_key, session_id)
     if projects and found.host:
         from mdrecall.notes.repository import project_of
-        from mdrecall.text.annotations import is_for, read_projects
 
-        if not is_for(project_of(found.folder), read_projects(projects)):
+        if project_of(found.folder) not in projects:
             raise FileMissing(f"There is no conversation {session} of this project.", path=session)
     return transcripts, found, masks.redact
 

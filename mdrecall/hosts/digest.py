@@ -352,12 +352,12 @@ def _origin_of(progress: Progress) -> digest.Origin:
 
 def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRecord]) -> None:
     """Keep what the person said, so that it can be found where conversations are not followed."""
-    from mdrecall.hosts.consent import is_refused
     from mdrecall.sessions.host_conversations import HostState
     from mdrecall.sessions.host_formats import About
 
     state = HostState(settings.agent_folder)
-    if settings.mdrecall.hosts.prompt and said and not is_refused(state, progress.host, progress.folder):
+    host = state.list_known().get(progress.host)
+    if settings.mdrecall.hosts.prompt and said and not (host and host.refuses(progress.folder)):
         state.keep_words(progress.host, progress.session, About(progress.folder, progress.place), said)
 
 

@@ -127,8 +127,8 @@ def read_event(
 
 def _may_search(host: Host, env: Mapping[str, str], cwd: str) -> bool:
     """True if a host asks for no tool that only reads, or was told so when mdrecall was installed in it."""
-    state, projects = find_locations(env, cwd).own_state_dir, {"user": "", "project": find_root(cwd) or cwd}
-    receipts = (locate_receipt(state, host.name, projects[scope]) for scope in host.granted)
+    state, places = find_locations(env, cwd).own_state_dir, {"user": "", "project": find_root(cwd) or cwd}
+    receipts = (locate_receipt(state, host.name, places[scope]) for scope in host.granted)
     return not host.granted or any(map(os.path.exists, receipts))
 
 

@@ -7,6 +7,7 @@ files of another version, and hooks that nobody has approved.
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import tomllib
@@ -15,12 +16,16 @@ from typing import Any, NamedTuple
 
 from mdrecall import state_files
 from mdrecall.config.environment import ProgramFolders
+from mdrecall.config.settings import Settings
 from mdrecall.config.workspace import SHARED, locate_receipt
 from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
 from mdrecall.hosts.pieces import Piece
-from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
+from mdrecall.hosts.table import INSTALLABLE, READING_TOOLS, Site, find_host, list_pieces
 from mdrecall.mcp_server.install import LASTING, SCOPES, back_up, diff, is_found_everywhere, read_text, replace_text
+from mdrecall.sessions.host_conversations import FollowedHost, HostState, find_project
+from mdrecall.sessions.host_formats import About
+from mdrecall.sessions.hosts import find_conversations
 
 
 class Change(NamedTuple):
@@ -222,6 +227,82 @@ def _explain_errors(path: str) -> Iterator[None]:
 
 def _hash(text: str | None) -> str:
     return hashlib.sha256((text or "").encode()).hexdigest()
+
+
+def switch_conversations(site: Site, settings: Settings, env: Mapping[str, str], *, is_on: bool) -> None:
+    """Read the conversations of a host, for the scope of an installation, or keep nothing of them."""
+    state, folders = HostState(settings.agent_folder), find_project(site.project) if site.scope == "project" else ()
+    # A host that has never been started has no folder yet, and is read as soon as there is one.
+    wanted = FollowedHost(find_conversations(site.host, env), folders)
+    if is_on:
+        state.follow(site.host, wanted)
+    else:
+        state.refuse(site.host, wanted)
+
+
+def remember_conversations(site: Site, settings: Settings, state_dir: str) -> dict[str, str]:
+    """Return what the receipt of a host says of conversations: in which memory, and what held before it was installed.
+
+    In another memory than that of an earlier installation, what held there is restored.
+    """
+    earlier = read_options(site, state_dir) or {}
+    if earlier.get("memory") == settings.agent_folder:
+        return earlier
+    restore_conversations(site, state_dir)
+    before = HostState(settings.agent_folder).list_known().get(site.host)
+    return {"memory": settings.agent_folder, "before": json.dumps(before)}
+
+
+def restore_conversations(site: Site, state_dir: str) -> None:
+    """Follow the conversations of a host as before its installation, and delete what was kept only for that."""
+    receipt = read_options(site, state_dir) or {}
+    if "memory" in receipt:
+        root, *places = json.loads(receipt["before"]) or ("",)
+        before = FollowedHost(root, *map(tuple, places)) if places else None
+        HostState(receipt["memory"]).put(site.host, before)
+
+
+def describe_parts(site: Site, settings: Settings) -> dict[str, str]:
+    """Return a line for each thing that mdrecall does in a host: if it is on, and how to change that."""
+    host, own = find_host(site.host), settings.mdrecall.hosts
+    if host is None:
+        # A program without hooks has the tools, and asks as its user has set it.
+        return {}
+    project = site.project if site.scope == "project" else ""
+    known = HostState(settings.agent_folder).list_known().get(site.host)
+    is_followed = bool(known and (known.wants(About(project)) if project else known.is_read))
+    is_kept = own.prompt and not (known and known.refuses(project))
+    conversations = "keeps what you type" if is_kept else "keeps and searches nothing that you type"
+    if is_followed:
+        folders = ", ".join(known.folders if known else ())
+        conversations = (
+            f"{f'searches those of {folders}' if folders else 'each project searches its own'}, also earlier ones"
+        )
+    command = f"mdrecall install {site.host}{' --scope project' * bool(project)} --{'no-' * is_followed}conversations"
+    is_free, tools = site.scope in (host.granted or SCOPES), " and ".join(READING_TOOLS)
+    rows = (
+        (
+            "recall",
+            own.prompt,
+            "adds lines to a prompt that fit it, from notes and this project",
+            "mdrecall.hosts.prompt",
+        ),
+        ("conversations", is_followed, conversations, command),
+        ("digest", own.digest, "writes what a session did into the note of its day", "mdrecall.hosts.digest"),
+        (
+            "wishes",
+            own.session_start,
+            "shows your standing wishes when a session starts",
+            "mdrecall.hosts.sessionStart",
+        ),
+        (
+            "tools",
+            is_free,
+            f"{tools} {'need no question' if is_free else 'need your answer'}",
+            f"permissions of {site.host}",
+        ),
+    )
+    return {name: f"{'on' if is_on else 'off'}, {about} (change: {switch})" for name, is_on, about, switch in rows}
 
 
 def check_installs(folders: ProgramFolders, state_dir: str) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -74,24 +74,25 @@ def json_value(path: str, keys: tuple[str, ...], value: Any, previous: Any) -> P
     return Piece(path, add, take)
 
 
-def json_items(path: str, keys: tuple[str, ...], items: tuple[str, ...]) -> Piece:
-    """Return entries of a list in a JSON file that may hold those of others."""
+def allowed_tools(path: str, names: Iterable[str]) -> Piece:
+    """Return tools in ``permissions.allow`` of a JSON file, a list that may hold those of others."""
+    keys, ours = ("permissions", "allow"), tuple(names)
 
     def read(text: str) -> list[Any]:
         found = config_text.get_value(text, keys)
-        if found is not None and not isinstance(found, list):
-            raise ValueError(f"{'.'.join(keys)} is not a list")
+        if not isinstance(found, list | None):
+            raise ValueError("permissions.allow is not a list")
         return found or []
 
     def add(before: str) -> str:
-        missing = [item for item in items if item not in read(before)]
+        missing = [name for name in ours if name not in read(before)]
         return config_text.set_value(before, keys, [*read(before), *missing]) if missing else before
 
     def take(text: str) -> str:
-        left = [item for item in read(text) if item not in items]
-        if left or not read(text):
+        left = [name for name in read(text) if name not in ours]
+        if left:
             return text if left == read(text) else config_text.set_value(text, keys, left)
-        return config_text.remove_empty(config_text.remove_value(text, keys), Place("json", ".".join(keys[:-1]), ""))
+        return config_text.remove_empty(config_text.remove_value(text, keys), Place("json", *keys))
 
     return Piece(path, add, take)
 

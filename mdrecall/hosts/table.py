@@ -33,14 +33,6 @@ _NAME = "mdrecall"
 _PLUGIN_MANIFEST = ".claude-plugin/plugin.json"
 #: The tools that only read: where a host asks before each call, they are allowed without a question.
 READING_TOOLS = ("memory_search", "memory_get")
-#: A rule of Gemini CLI for them. Any rule of the person has a higher priority.
-_POLICY = f"""\
-[[rule]]
-mcpName = "{_NAME}"
-toolName = {json.dumps(READING_TOOLS)}
-decision = "allow"
-priority = 1
-"""
 _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugin")
 #: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. No
 #: host grants the end of a session more than that.
@@ -82,9 +74,7 @@ class Site(NamedTuple):
     command: tuple[str, ...]
     """The command that starts mdrecall; for an MCP client, with the arguments of the server."""
     options: Mapping[str, str] = MappingProxyType({})
-    """What was chosen for this installation: see ``_for_client`` and ``_for_all_hosts``.
-
-    For a host, ``memory`` is the folder that says which conversations its memory reads."""
+    """What was chosen for this installation: see ``_for_client``, ``_for_all_hosts`` and ``install.switch_on``."""
 
     def path(self, user: str, project: str) -> str:
         """Return a path below the user's or the project's folder."""
@@ -120,8 +110,8 @@ class Host(NamedTuple):
     """A text in the beginning of a transcript if nobody sits in front of the host."""
     refusal: str = "block"
     """The ``decision`` that lets the model go on instead of stopping."""
-    granted: Mapping[str, str] = MappingProxyType({})
-    """Where it is written down that the tools that only read need no question, by scope; empty if it asks for none."""
+    granted: tuple[str, ...] = ()
+    """The scopes in which it is told that tools that only read need no question; empty if it asks for none of them."""
     timeout_unit: Literal["s", "ms"] = "s"
     """The unit of ``timeout`` in its configuration of hooks."""
     max_chars: int = _MAX_CHARS
@@ -162,14 +152,6 @@ def _server(site: Site) -> Piece:
     return pieces.server_entry(os.path.realpath(target.path), target.place(_NAME), values)
 
 
-def _grant(site: Site, server: str) -> Piece:
-    """The tools that only read, in the list of calls that need no question."""
-    host = find_host(site.host)
-    assert host is not None
-    path = site.path(*host.granted.values())
-    return pieces.json_items(path, ("permissions", "allow"), tuple(f"{server}__{tool}" for tool in READING_TOOLS))
-
-
 def _skill(folder: str) -> Piece:
     return pieces.own_file(os.path.join(folder, "recall", "SKILL.md"), _read("skills/recall/SKILL.md"))
 
@@ -187,7 +169,8 @@ def _for_claude(site: Site) -> Iterator[Piece]:
     """A plugin in the folder of skills, from where Claude Code loads it, and the permission to search."""
     folder, manifest = site.path("{claude_files}/skills/mdrecall", ".claude/skills/mdrecall"), _PLUGIN_MANIFEST
     yield from _own_folder(site, folder, manifest, json.loads(_read(manifest)))
-    yield _grant(site, "mcp__plugin_mdrecall_mdrecall")
+    settings, server = site.path("{claude_files}/settings.json", ".claude/settings.json"), "plugin_mdrecall_mdrecall"
+    yield pieces.allowed_tools(settings, (f"mcp__{server}__{tool}" for tool in READING_TOOLS))
 
 
 def _for_codex(site: Site) -> Iterator[Piece]:
@@ -211,17 +194,14 @@ def _for_copilot(site: Site) -> Iterator[Piece]:
 
 
 def _for_gemini(site: Site) -> Iterator[Piece]:
-    """An extension and the permission to search; for a project, its settings.
-
-    There they cannot allow a tool: a list of allowed tools in a project replaces the one of the person.
-    """
+    """An extension and the permission to search; for a project its settings, where a list would replace the user's."""
     if site.scope == "project":
         yield from _in_settings(site, ".gemini/skills")
         return
     values = {"name": _NAME, "version": mdrecall.__version__, "mcpServers": {_NAME: {}}}
     folder = site.path("{home}/.gemini/extensions/mdrecall", "")
     yield from _own_folder(site, folder, "gemini-extension.json", values)
-    yield pieces.own_file(site.path("{home}/.gemini/policies/mdrecall.toml", ""), _POLICY)
+    yield pieces.own_file(site.path("{home}/.gemini/policies/mdrecall.toml", ""), _read("../gemini.toml"))
 
 
 def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
@@ -234,7 +214,7 @@ def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
 
 def _for_qwen(site: Site) -> Iterator[Piece]:
     yield from _in_settings(site, ".qwen/skills")
-    yield _grant(site, "mcp__mdrecall")
+    yield pieces.allowed_tools(_server(site).path, (f"mcp__{_NAME}__{tool}" for tool in READING_TOOLS))
 
 
 def _for_opencode(site: Site) -> Iterator[Piece]:
@@ -304,12 +284,12 @@ HOSTS = (
     Host("gemini", {"session-start": "SessionStart", "prompt": "BeforeAgent", "stop": "AfterAgent",
                     "session-end": "SessionEnd"},
          _SPECIFIC, _for_gemini, r"/\.gemini/tmp/.+/chats/", "GEMINI_SESSION_ID", refusal="deny",
-         granted={"user": "{home}/.gemini/policies/mdrecall.toml"}, timeout_unit="ms"),
+         granted=("user",), timeout_unit="ms"),
     Host("qwen", _CLAUDE_EVENTS, _SPECIFIC, _for_qwen, r"/\.qwen/projects/.+/chats/", "QWEN_PROJECT_DIR",
-         granted={"user": "{home}/.qwen/settings.json", "project": ".qwen/settings.json"}, timeout_unit="ms"),
+         granted=("user", "project"), timeout_unit="ms"),
     Host("claude-code", _CLAUDE_EVENTS, {**_SPECIFIC, "before-compaction": "text"}, _for_claude,
          r"/\.claude/projects/", "CLAUDECODE", headless_variable=("CLAUDE_CODE_SESSION_ATTENDED", "0"),
-         granted={"user": "{claude_files}/settings.json", "project": ".claude/settings.json"}),
+         granted=("user", "project")),
     # mdrecall's own plugin runs inside the host and calls the command, with the names that it likes.
     Host("opencode", {event: event for event in _CLAUDE_EVENTS},
          {"session-start": "top", "prompt": "top", "before-compaction": "top"}, _for_opencode),

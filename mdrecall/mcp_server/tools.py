@@ -19,7 +19,6 @@ from mdrecall.tools import toolset
 from mdrecall.tools.toolset import FunctionTool, ToolAnswer, Toolset, ToolSpec
 
 if TYPE_CHECKING:
-    from mdrecall.config.settings import Settings
     from mdrecall.memory import Memory
     from mdrecall.plugins import Slot
 
@@ -51,7 +50,7 @@ class Toolbox:
         self._memories = memories
         self._make_tools = make_tools
         self._read_only = read_only
-        self._projects: dict[str, tuple[str, ...]] = {}
+        self._limited: dict[str, Memory] = {}
         self._lock = threading.Lock()
         self._slots: dict[str, Slot] = {}
         self._is_closed = False
@@ -104,14 +103,12 @@ class Toolbox:
         """Return the tools of one memory in a conversation; ``author`` is the client that calls them."""
         from mdrecall.tools.notes import memory_tools
 
-        memory, served = self._memories.get(name), self._memories.describe(name)
+        memory, served = self._open(name), self._memories.describe(name)
         if self._make_tools:
             return self._make_tools(memory, session_key, author)
         if served.plugin == "memory-core":
             can_append = may_append(served.loaded)
-            projects = self._list_projects(memory.settings)
-            made = memory_tools(memory, session_key, can_append=can_append, author=author, projects=projects)
-            tools = Toolset(made)
+            tools = Toolset(memory_tools(memory, session_key, can_append=can_append, author=author))
         else:
             tools = self._open_slot(name) if may_remember(session_key) else Toolset(())
         return Toolset(tool for tool in tools if not tool.spec.writes) if self._read_only else tools
@@ -151,23 +148,20 @@ class Toolbox:
         # The first one says how the answer looks, because a memory that fails has no say in it.
         settings = self._memories.describe(names[0]).loaded.settings
         memories = {name: partial(self._open_notes, name) for name in names}
-        search_all = partial(search_several, memories, settings, session_key, list_projects=self._list_projects)
-        search = FunctionTool(SEARCH, search_all)
+        search = FunctionTool(SEARCH, partial(search_several, memories, settings, session_key))
         return Toolset([search]).call(_SEARCH_TOOL, arguments)
-
-    def _list_projects(self, settings: "Settings") -> tuple[str, ...]:
-        """Return what the project of this server may be called: that of the folder in which it was started.
-
-        In the folder of the notes there is none, and everything is found.
-        """
-        if settings.workspace not in self._projects:
-            self._projects[settings.workspace] = list_projects(find_current_folder(), settings.workspace)
-        return self._projects[settings.workspace]
 
     def _open_notes(self, name: str) -> "Memory":
         if self._memories.describe(name).plugin != "memory-core":
             raise MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
-        return self._memories.get(name)
+        return self._open(name)
+
+    def _open(self, name: str) -> "Memory":
+        """Return a memory as the project of this server's folder may see it: all of it in the folder of the notes."""
+        memory = self._memories.get(name)
+        if name not in self._limited:
+            self._limited[name] = memory.limit_to(list_projects(find_current_folder(), memory.settings.workspace))
+        return self._limited[name]
 
     def _pop_workspaces(self, tool: str, arguments: dict[str, Any], session_key: str) -> tuple[str, ...]:
         """Take ``workspaces`` out of the arguments of a search and return the memories that it names, each once."""

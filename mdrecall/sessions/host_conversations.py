@@ -1,9 +1,9 @@
 """The conversations of coding agents as transcripts of a memory: those that are followed, and those that were imported.
 
 They are private, so nothing is read until somebody asks for it. ``hosts.json`` says which hosts are followed, and for
-which folders; ``hosts-off.json`` says where somebody does not want that. What was imported once is copied, with secrets
-masked and without tool output, because a host may delete its own files. Line ``n`` of a copy is record ``n`` of the
-original, so that citations stay valid.
+which folders; if somebody has only said no, it is called ``hosts-off.json``. What was imported once is copied, with
+secrets masked and without tool output, because a host may delete its own files. Line ``n`` of a copy is record ``n`` of
+the original, so that citations stay valid.
 
 The path of a conversation is ``sessions/<host>/<session>.jsonl``, wherever and however the host keeps it. If it is both
 followed and imported, the host's own file is read as long as it exists.
@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -25,7 +25,7 @@ from mdrecall.config.workspace import HOSTS_FILE
 from mdrecall.errors import FileMissing, PathOutside, QueryError, ReadError, SessionsError
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.notes.opening import stamp_of
-from mdrecall.notes.repository import find_root
+from mdrecall.notes.repository import find_main_root, find_root
 from mdrecall.notes.tombstones import TombstoneFiles, open_masks, open_tombstones
 from mdrecall.sessions import hosts, jsonl
 from mdrecall.sessions.host_formats import About
@@ -40,6 +40,8 @@ HOST_NAMES = (*(row.name for row in HOSTS), OPENCODE)
 CACHE_FILE = "hosts-cache.json"
 _PATH = re.compile(rf"sessions/({'|'.join(HOST_NAMES)})/([A-Za-z0-9][A-Za-z0-9._-]{{0,200}})\.jsonl")
 _COPIES = "hosts"
+#: A copy of what a person said has no such record.
+_AGENTS_RECORD = b'"role":"assistant"'
 _ENDING = ".jsonl"
 #: More transcripts of a host are not looked at: the newest ones count, and each costs a search some microseconds.
 _MAX_FILES = 5_000
@@ -55,14 +57,24 @@ class FollowedHost(NamedTuple):
     folders: tuple[str, ...] = ()
     """The folders whose conversations are read; empty for all of them."""
     refused: tuple[str, ...] = ()
-    """Folders whose conversations are not read, although they are among them."""
-    is_installed: bool = False
-    """True if only an installation has switched it on: its removal switches it off."""
+    """The folders, or ``/``, in which nothing that is said may be read or kept; those before are stronger."""
 
     def wants(self, about: About) -> bool:
         """True if a conversation is one of those to read."""
-        is_asked_for = not self.folders or is_in_any(about.folder, self.folders)
-        return not about.is_subagent and is_asked_for and not is_in_any(about.folder, self.refused)
+        is_named = any(is_inside(about.folder, at) for at in self.folders)
+        return not about.is_subagent and (is_named or not (self.folders or self.refuses(about.folder)))
+
+    def refuses(self, folder: str) -> bool:
+        """True if nothing that is said in a folder may be kept. A worktree is refused with its repository."""
+        if not self.refused or any(is_inside(folder, at) for at in self.folders):
+            return False
+        places = (folder or os.sep, find_main_root(find_root(folder)))
+        return any(is_inside(place, at) for place in places for at in self.refused)
+
+    @property
+    def is_read(self) -> bool:
+        """True if conversations are read at all."""
+        return bool(self.folders) or os.sep not in self.refused
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -70,29 +82,24 @@ def is_inside(path: str, folder: str) -> bool:
     return bool(path) and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))
 
 
-def is_in_any(path: str, folders: Iterable[str]) -> bool:
-    """True if a path is one of some folders or lies in one, by their names alone."""
-    return any(is_inside(path, folder) for folder in folders)
-
-
 class HostState:
     """The hosts of one agent's memory, below the folder of the agent."""
 
     def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, HOSTS_FILE)
-        self.refused_path = os.path.join(folder, "hosts-off.json")
-        """The file with the folders, by host, in which nothing may be kept of what is said; ``/`` for all."""
+        self._path, self._off_path = (os.path.join(folder, name) for name in (HOSTS_FILE, "hosts-off.json"))
         self.copies = os.path.join(folder, _COPIES)
 
     def list_followed(self) -> dict[str, FollowedHost]:
         """Return the hosts that are followed, by name."""
-        entries, refused = load(self._path).get("follow"), load(self.refused_path)
+        return {host: at for host, at in self.list_known().items() if at.is_read}
+
+    def list_known(self) -> dict[str, FollowedHost]:
+        """Return the hosts that somebody has said yes or no to, by name."""
+        entries = (load(self._path) or load(self._off_path)).get("follow")
         return {
             host: FollowedHost(
                 entry["root"],
-                tuple(at for at in entry.get("folders") or () if isinstance(at, str)),
-                tuple(at for at in refused.get(host) or () if at != os.sep),
-                entry.get("by") == "install",
+                *(tuple(at for at in entry.get(name) or () if isinstance(at, str)) for name in ("folders", "refused")),
             )
             for host, entry in (entries if isinstance(entries, dict) else {}).items()
             if isinstance(entry, dict) and isinstance(entry.get("root"), str)
@@ -100,46 +107,58 @@ class HostState:
 
     def follow(self, host: str, wanted: FollowedHost) -> FollowedHost:
         """Follow a host, for further folders if it is followed already; return what is read from now on."""
-        known = self.list_followed()
-        before = known.get(host)
-        is_narrower = before is not None and not before.folders
-        folders = () if is_narrower or not wanted.folders else (*(before.folders if before else ()), *wanted.folders)
-        is_installed = wanted.is_installed and (before is None or before.is_installed)
-        known[host] = FollowedHost(wanted.root, tuple(dict.fromkeys(folders)), is_installed=is_installed)
-        self.save(known)
+        known = self.list_known()
+        before = known.get(host, wanted)
+        is_narrower = host in known and not before.folders and before.is_read
+        folders = () if is_narrower or not wanted.folders else (*before.folders, *wanted.folders)
+        refused = tuple(at for at in before.refused if at not in (wanted.folders or (os.sep,)))
+        known[host] = FollowedHost(wanted.root, tuple(dict.fromkeys(folders)), refused)
+        self._save(known)
         return known[host]
+
+    def refuse(self, host: str, unwanted: FollowedHost) -> None:
+        """Read no conversations of a host, or of some folders, and keep nothing that is said there."""
+        before = self.list_known().get(host, unwanted)
+        left = tuple(at for at in before.folders if unwanted.folders and at not in unwanted.folders)
+        is_last = not left and (before.folders or not unwanted.folders)
+        refused = (*before.refused, *unwanted.folders, *((os.sep,) if is_last else ()))
+        self.put(host, before._replace(folders=left, refused=refused))
+
+    def put(self, host: str, wanted: FollowedHost | None) -> None:
+        """Follow a host so, or no longer. What was kept of a person's words, and may not be, is deleted."""
+        known = self.list_known() | ({host: wanted} if wanted else {})
+        known = known if wanted else {name: at for name, at in known.items() if name != host}
+        for session in [session for name, session, _ in self.list_copies() if name == host]:
+            path = os.path.join(self.copies, copy_name(host, session))
+            if wanted is None or wanted.refuses(self.read_about(host, session).folder):
+                with _writing(path), open(path, "rb") as file:
+                    if _AGENTS_RECORD not in file.read():
+                        os.unlink(path)
+        for folder in (os.path.join(self.copies, host), self.copies):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self._save(known)
 
     def switch_on(self) -> None:
         """Let imported conversations be searched, without following a host."""
-        self.save(self.list_followed())
+        self._save(self.list_known())
 
     def forget(self, host: str) -> None:
-        """Follow a host no longer, and delete the copies of its conversations."""
+        """Follow a host no longer, delete the copies of its conversations, and keep nothing from now on."""
         import shutil
 
-        known = self.list_followed()
-        known.pop(host, None)
         with _writing(self.copies), suppress(FileNotFoundError):
             shutil.rmtree(os.path.join(self.copies, host))
-        with suppress(OSError):
-            os.rmdir(self.copies)
-        self.save(known)
+        self.refuse(host, FollowedHost(""))
 
-    def save(self, known: Mapping[str, FollowedHost]) -> None:
-        """Follow these hosts and no others."""
-        with _writing(self._path):
-            if known or os.path.isdir(self.copies):
-                entries = {
-                    host: {
-                        "root": at.root,
-                        "folders": list(at.folders),
-                        "by": "install" if at.is_installed else "person",
-                    }
-                    for host, at in known.items()
-                }
-                save(self._path, {"follow": entries})
-            elif os.path.exists(self._path):
-                os.unlink(self._path)
+    def _save(self, known: Mapping[str, FollowedHost]) -> None:
+        is_on = os.path.isdir(self.copies) or any(at.is_read for at in known.values())
+        for path, is_used in ((self._path, is_on), (self._off_path, known and not is_on)):
+            with _writing(path), suppress(FileNotFoundError):
+                if is_used:
+                    save(path, {"follow": {host: at._asdict() for host, at in known.items()}})
+                else:
+                    os.unlink(path)
 
     def list_copies(self) -> Iterator[tuple[str, str, Stamp]]:
         """Yield the host, the session and the stamp of every copy."""

@@ -3,7 +3,7 @@
 ``memory_append`` lets a model write something down. No existing line of a note is ever changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -110,9 +110,7 @@ SESSION_GET = toolset.object_tool(
 )
 
 
-def parse_search(
-    arguments: Mapping[str, Any], session_key: str, projects: Sequence[str] = ()
-) -> tuple[SearchRequest, str | None]:
+def parse_search(arguments: Mapping[str, Any], session_key: str) -> tuple[SearchRequest, str | None]:
     """Return the search that a model asks for, and its corpus; raise ``ArgumentError`` if it makes no sense."""
     queries = toolset.read_texts(arguments, "queries")
     query = toolset.read_text(arguments, "query", required=not queries) or queries.pop(0)
@@ -130,16 +128,13 @@ def parse_search(
         tags=toolset.read_texts(arguments, "tags"),
         paths=[path] if path else (),
         collections=[collection] if collection else (),
-        projects=projects,
     )
     return request, corpus
 
 
-def search_memory(
-    memory: "Memory", session_key: str, arguments: Mapping[str, Any], projects: Sequence[str] = ()
-) -> ToolAnswer:
+def search_memory(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
     """Search the notes on behalf of one conversation."""
-    request, corpus = parse_search(arguments, session_key, projects)
+    request, corpus = parse_search(arguments, session_key)
     try:
         found = memory.search(**request._asdict())
     except RecallError as error:
@@ -224,31 +219,26 @@ def _call_read(
 
 
 def memory_tools(
-    memory: "Memory",
-    session_key: str = "",
-    *,
-    can_append: bool | None = None,
-    author: str = "",
-    projects: Sequence[str] = (),
+    memory: "Memory", session_key: str = "", *, can_append: bool | None = None, author: str = ""
 ) -> list[Tool]:
     """Return the tools of a conversation, named by its session key; a sub-agent has none.
 
     Where transcripts are searched, ``session_get``, ``sessions_search`` and ``sessions_history`` are among them, and
     ``memory_append`` if ``can_append`` says so, by default as the setting ``mdrecall.tools.append`` does.
-    ``author`` is noted with what is appended. If there are ``projects`` at hand, nothing of others is found.
+    ``author`` is noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
     # It is the agent's main conversation, or nobody says which one it is.
     is_own = not session_key.strip() or parse(session_key).is_main_of(memory.settings.agent_id)
     tools: list[Tool] = [
-        FunctionTool(SEARCH, partial(search_memory, memory, session_key, projects=projects)),
-        FunctionTool(GET, partial(_call_read, partial(memory.read, projects=projects), READ_NOTICE, format_read)),
+        FunctionTool(SEARCH, partial(search_memory, memory, session_key)),
+        FunctionTool(GET, partial(_call_read, memory.read, READ_NOTICE, format_read)),
     ]
     if memory.settings.searches_sessions:
-        read = partial(memory.read_session, session_key=session_key, projects=projects)
+        read = partial(memory.read_session, session_key=session_key)
         tools.append(FunctionTool(SESSION_GET, partial(_call_read, read, SESSION_NOTICE, format_session)))
-        tools += session_tools(memory, session_key, projects)
+        tools += session_tools(memory, session_key)
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         call = partial(_call_append, memory, session_key, author, is_own)
         tools.append(FunctionTool(append_spec(may_choose=is_own), call))
@@ -304,15 +294,11 @@ def _call_append(
 
 
 def search_several(
-    memories: Mapping[str, "Callable[[], Memory]"],
-    settings: Settings,
-    session_key: str,
-    arguments: Mapping[str, Any],
-    list_projects: Callable[[Settings], Sequence[str]] = lambda _: (),
+    memories: Mapping[str, "Callable[[], Memory]"], settings: Settings, session_key: str, arguments: Mapping[str, Any]
 ) -> ToolAnswer:
     """Search several memories on behalf of one conversation, for which the rules of each of them hold.
 
-    ``memories`` opens each by its name; ``settings`` say how the answer looks, ``list_projects`` what is at hand.
+    ``memories`` opens each by its name; ``settings`` say how the answer looks.
     """
     from mdrecall.several import Found, merge_found, search_each
 
@@ -320,7 +306,7 @@ def search_several(
 
     def search(open_memory: "Callable[[], Memory]") -> Found:
         memory = open_memory()
-        return memory, memory.search(**request._replace(projects=list_projects(memory.settings))._asdict())
+        return memory, memory.search(**request._asdict())
 
     outcomes = search_each({name: partial(search, open_memory) for name, open_memory in memories.items()})
     try:

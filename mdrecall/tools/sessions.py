@@ -70,7 +70,6 @@ def search_sessions(
     limit: int = DEFAULT_HITS,
     session_key: str = "",
     progress: ProgressCallback | None = None,
-    projects: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the messages that hold words of a query, the exact ones first, with the scope of the search.
 
@@ -95,11 +94,10 @@ def search_sessions(
         session=session,
         session_key=session_key,
         progress=progress,
-        projects=projects,
     )
     if session and not found.results:
         # Is it there? This raises if not.
-        memory.read_messages(session, limit=1, session_key=session_key, projects=projects)
+        memory.read_messages(session, limit=1, session_key=session_key)
     known = {each.path: each for each in memory.sessions(session_key)} if found.results else {}
     shown = [result for result in found if result.path in known]
     hits = [_find_message(memory, result, known[result.path], query, session_key) for result in shown]
@@ -149,22 +147,18 @@ def read_history(
     return details | ({"nextOffset": after + len(kept)} if earlier > 0 else {}) | ({"notice": NOTICE} if kept else {})
 
 
-def session_tools(memory: "Memory", session_key: str, projects: Sequence[str] = ()) -> list[Tool]:
-    """Return the tools that search and read past conversations on behalf of one, in the projects at hand."""
+def session_tools(memory: "Memory", session_key: str) -> list[Tool]:
+    """Return the tools that search and read past conversations on behalf of one."""
     calls = ((SESSIONS_SEARCH, _call_search), (SESSIONS_HISTORY, _call_history))
-    return [FunctionTool(spec, partial(call, memory, session_key, projects)) for spec, call in calls]
+    return [FunctionTool(spec, partial(call, memory, session_key)) for spec, call in calls]
 
 
-def _call_search(
-    memory: "Memory", session_key: str, projects: Sequence[str], arguments: Mapping[str, Any]
-) -> ToolAnswer:
+def _call_search(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
     query = toolset.read_text(arguments, "query", required=True)
     session = toolset.read_text(arguments, "sessionKey")
     limit = toolset.read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
     try:
-        details = search_sessions(
-            memory, query, session=session, limit=limit, session_key=session_key, projects=projects
-        )
+        details = search_sessions(memory, query, session=session, limit=limit, session_key=session_key)
     except QueryError as error:
         raise ArgumentError(str(error), name=error.name, hint=toolset.action_for_error(error)) from error
     except RecallError as error:
@@ -174,9 +168,7 @@ def _call_search(
     return toolset.answer(details, plain=format_hits(details))
 
 
-def _call_history(
-    memory: "Memory", session_key: str, projects: Sequence[str], arguments: Mapping[str, Any]
-) -> ToolAnswer:
+def _call_history(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
     session = toolset.read_text(arguments, "sessionKey", required=True)
     message, session_id = toolset.read_text(arguments, "messageId"), toolset.read_text(arguments, "sessionId")
     limit = toolset.read_integer(arguments, "limit", least=1, most=MAX_MESSAGES) or DEFAULT_MESSAGES
@@ -184,8 +176,7 @@ def _call_history(
     if message and not (message.isascii() and message.isdigit() and len(message) < 16):
         raise ArgumentError(f"messageId {message[:40]!r} is not the number of a message.", name="messageId")
     try:
-        asked: dict[str, Any] = {"limit": limit, "offset": offset, "session_id": session_id}
-        asked |= {"session_key": session_key, "projects": projects}
+        asked = {"limit": limit, "offset": offset, "session_id": session_id, "session_key": session_key}
         number, with_tools = int(message) if message else None, toolset.read_flag(arguments, "includeTools")
         details = read_history(memory, session, message=number, with_tools=with_tools, **asked)
     except RecallError as error:

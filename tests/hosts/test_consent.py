@@ -11,7 +11,6 @@ import pytest
 
 from mdrecall.cli.main import main
 from mdrecall.config.load import load
-from mdrecall.hosts import consent
 from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.events import read_event
 from mdrecall.sessions.host_conversations import HostState
@@ -46,6 +45,11 @@ def state_of() -> HostState:
     return HostState(load(is_automatic=True).settings.agent_folder)
 
 
+def is_refused(host: str, folder: str) -> bool:
+    known = state_of().list_known().get(host)
+    return bool(known and known.refuses(folder))
+
+
 def status(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     capsys.readouterr()
     assert main(["status", "--json"]) == 0
@@ -58,7 +62,7 @@ def test_five_lines_say_what_is_on_and_status_says_the_same(home: Path, capsys: 
     lines = [line for line in capsys.readouterr().out.splitlines() if ", " in line and ": " in line][-5:]
     names = ["Recall:", "Conversations:", "Digest:", "Wishes:", "Tools:"]
     assert [line.split()[0] for line in lines] == names
-    assert all(line.split()[1] == "on," and "(off: " in line for line in lines)
+    assert all(line.split()[1] == "on," and "(change: " in line for line in lines)
     assert "--no-conversations" in lines[1]
     assert main(["status"]) == 0
     assert "\n".join(lines) in capsys.readouterr().out
@@ -68,10 +72,9 @@ def test_switching_off_is_seen_in_status(home: Path, capsys: pytest.CaptureFixtu
     install("claude-code", "--no-conversations")
     settings = home / ".local/state/mdrecall/mdrecall.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"mdrecall": {"hosts": {"prompt": False}}}))
-    (home / ".claude/settings.json").unlink()
     (host,) = status(capsys)
-    is_on = {part["name"]: part["isOn"] for part in host["parts"]}
-    assert is_on == {"recall": False, "conversations": False, "digest": True, "wishes": True, "tools": False}
+    is_on = {name: line.startswith("on, ") for name, line in host["parts"].items()}
+    assert is_on == {"recall": False, "conversations": False, "digest": True, "wishes": True, "tools": True}
 
 
 def test_status_of_another_memory_says_nothing_of_the_host(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +118,7 @@ def ask(*arguments: str, answer: str) -> str:
 def test_on_a_terminal_one_question_is_asked_once(home: Path) -> None:
     question = "Search the conversations of claude-code in each project, also earlier ones? They stay on this machine."
     assert question in ask("claude-code", answer="n\n")
-    assert consent.is_refused(state_of(), "claude-code", "/anywhere")
+    assert is_refused("claude-code", "/anywhere")
     assert question not in ask("claude-code", answer="")
     assert "Search the conversations of codex" in ask("codex", answer="\n")
     assert list(state_of().list_followed()) == ["codex"]
@@ -199,16 +202,16 @@ def test_forgetting_a_host_lasts_and_following_it_ends_that(home: Path, tmp_path
     write_host(home, "codex")
     install("codex")
     assert main(["sessions", "hosts", "forget", "codex"]) == 0
-    state, project, other = state_of(), str(tmp_path / "project"), str(tmp_path / "other")
+    project, other = str(tmp_path / "project"), str(tmp_path / "other")
     install("codex")
-    assert state.list_followed() == {}
-    assert consent.is_refused(state, "codex", project)
-    assert not consent.is_refused(state, "claude-code", project)
+    assert state_of().list_followed() == {}
+    assert is_refused("codex", project)
+    assert not is_refused("claude-code", project)
     assert main(["sessions", "hosts", "follow", "codex"]) == 0
-    assert not consent.is_refused(state, "codex", f"{project}/src")
-    assert consent.is_refused(state, "codex", other)
+    assert not is_refused("codex", f"{project}/src")
+    assert is_refused("codex", other)
     assert main(["sessions", "hosts", "follow", "codex", "--all"]) == 0
-    assert not consent.is_refused(state, "codex", other)
+    assert not is_refused("codex", other)
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
