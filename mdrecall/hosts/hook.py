@@ -20,7 +20,7 @@ _WORD_BYTES = 4
 
 #: What is left of the time for the section and the answer after a transcript was read: half of it, on a busy machine.
 _SECONDS_TO_WRITE = 2.5
-#: What an event has that comes too late, on a machine that is busy: hosts wait longer than the deadline says.
+#: What a model that waits for a text has if the event comes too late, on a busy machine: its host waits a second more.
 _LATE_SECONDS = 0.5
 
 Handler = Callable[[HookCall], Iterable[Answer]]
@@ -127,7 +127,8 @@ def answer_event(call: HookCall) -> Answer:
     parts: list[Answer] = []
     worker = threading.Thread(target=_gather, args=(call, parts), name="mdrecall-hook", daemon=True)
     worker.start()
-    worker.join(max(_LATE_SECONDS, call.deadline - time.monotonic()))
+    late = _LATE_SECONDS if call.event.event in call.event.host.shapes else 0.0
+    worker.join(max(late, call.deadline - time.monotonic()))
     if worker.is_alive():
         call.log("The time was over before everything was done.")
     said = list(parts)

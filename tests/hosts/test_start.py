@@ -253,6 +253,7 @@ def test_if_the_memory_cannot_be_opened_in_time_the_model_still_learns_of_it(hoo
 
 def test_a_start_that_comes_too_late_is_introduced_all_the_same(hooks: Hooks) -> None:
     assert "memory_search" in hooks.answer("session-start", seconds=-1).context
+    assert hooks.answer("session-end", seconds=-1) == ("", "")
 
 
 def test_what_fails_costs_only_its_own_part(hooks: Hooks) -> None:
