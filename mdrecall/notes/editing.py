@@ -29,6 +29,7 @@ from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, 
 from mdrecall.locks import try_flock
 from mdrecall.notes.opening import open_in, open_parent
 from mdrecall.patterns import compile_later
+from mdrecall.text.annotations import DIGEST_MARK
 from mdrecall.text.markdown import find_new_sections
 from mdrecall.types import Appended
 
@@ -52,6 +53,7 @@ _LATE_S = 1.0
 _MAX_NAMED = 60
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: A file that was being written when its process was killed. The random part keeps it from being somebody's own.
+_HEADING = compile_later(r"^##? ", re.MULTILINE)
 _LEFTOVER = compile_later(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
 
 
@@ -86,6 +88,8 @@ def append_to(
         fresh, known = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), text.replace("\r\n", "\n"))
         if not fresh:
             return Appended(shown, 0, known)
+        if _ends_with_digest(note) and not _HEADING.match(fresh.lstrip()):
+            fresh = f"## Notes\n\n{fresh.lstrip()}"
         body = sign(fresh, author).removesuffix("\n") + "\n"
         if after_blank_line and note.strip("\ufeff\r\n"):
             ends = note.replace("\r\n", "\n")
@@ -97,6 +101,12 @@ def append_to(
         _write_within(file, written, size, shown, max_bytes)
         start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
         return Appended(shown, len(written), known, start, (note + body.rstrip()).count("\n") + 1)
+
+
+def _ends_with_digest(note: str) -> bool:
+    """True if what is added to a note would stand below the heading of a digest."""
+    _, mark, after = note.rpartition(f"\n{DIGEST_MARK}")
+    return bool(mark) and not _HEADING.search(after)
 
 
 def _write_within(file: int, data: bytes, size: int, shown: str, max_bytes: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sessions.messages import QUESTION_ENDS, find_marked, split_sentences, visible_text
 from mdrecall.sessions.own_words import split_words
-from mdrecall.text.annotations import is_for, line_origins, read_annotated, read_projects
+from mdrecall.text.annotations import DIGEST_MARK, find_signed, is_for, read_annotated, read_projects
 from mdrecall.text.words import find_stop_words, stem, surface_words, tokens
 from mdrecall.types import HostRecord, Marks, Step, TranscriptRecord
 
@@ -177,9 +177,8 @@ _COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
 _HEADING_LINE = re.compile(r"^ {0,3}#{1,6} .*$", re.MULTILINE)
 _SENTENCE_ENDS = (".", "!", ":", "。", "！", "：")
 _EMPHASIS = re.compile(r"\*\*|__")
-_MARK_START = "<!-- mdrecall:digest "
 _MARK = re.compile(
-    rf"^{_MARK_START}host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{{1,12}}-(\d{{1,12}}) -->\s*$", re.MULTILINE
+    rf"^{DIGEST_MARK}host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{{1,12}}-(\d{{1,12}}) -->\s*$", re.MULTILINE
 )
 _HEADING = "## Session "
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -257,20 +256,14 @@ def find_mark(note: str, host: str, session: str) -> int:
 
 def find_sections(note: str) -> list[Section]:
     """Return the digests in a note, the first one first. A line that follows a mark is part of none."""
-    if _MARK_START not in note:
+    if DIGEST_MARK not in note:
         return []
-    lines = note.split("\n")
-    origins = line_origins(lines)
-    found: list[Section] = []
-    for number, line in enumerate(lines, start=1):
-        if not (mark := _MARK.match(line)):
-            continue
-        first, above = number, found[-1].last if found else 0
-        while first - 1 > above and origins.get(first - 1) == "digest":
-            first -= 1
-        heading, *items = lines[first - 1 : number - 1] or [""]
-        shown = tuple(filter(None, (item.strip() for item in items)))
-        found.append(Section(mark[3] or "", mark[1], mark[2], heading.strip(), shown, first, number))
+    lines, found = note.split("\n"), list[Section]()
+    for signed, _, _ in find_signed(lines):
+        first, last = signed.start, signed.stop - 1
+        if mark := _MARK.match(lines[last - 1]):
+            heading, *items = (line.strip() for line in lines[first - 1 : last - 1] or [""])
+            found.append(Section(mark[3] or "", mark[1], mark[2], heading, tuple(filter(None, items)), first, last))
     return found
 
 
@@ -321,7 +314,7 @@ def render_section(outline: Outline, origin: Origin, clock: Callable[[str], str]
     heading = f"{_HEADING}{_span([clock(at) for at in (outline.start, outline.at)])}{place}"
     host, session = safe_name(origin.host), safe_name(origin.session)
     project = f" project={_write_key(origin.project)}" if origin.project else ""
-    mark = f"{_MARK_START}host={host} session={session}{project} lines={outline.first}-{outline.number} -->"
+    mark = f"{DIGEST_MARK}host={host} session={session}{project} lines={outline.first}-{outline.number} -->"
     return "\n".join((heading + (f": {outline.title}" if outline.title else ""), *lines, mark)) + "\n"
 
 

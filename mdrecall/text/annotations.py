@@ -144,6 +144,8 @@ def _read_status(comments: Iterable[str]) -> Marks:
     return NO_MARKS
 
 
+#: How the mark of a digest begins.
+DIGEST_MARK = "<!-- mdrecall:digest "
 #: How the author of a comment is called that stands for no program by name.
 BY_FLUSH, BY_SESSION, BY_IMPORT = "flush", "session", "import"
 _ORIGINS: Mapping[str, Origin] = {BY_FLUSH: "flush", BY_SESSION: "digest"}

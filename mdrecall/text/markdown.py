@@ -180,6 +180,8 @@ _ROLES = _USER_ROLES | {
     "assistant", "ai", "bot", "agent", "system", "tool", "助手", "助理", "アシスタント", "어시스턴트", "asistente",
     "pasted",
 }  # fmt: skip
+# What the lines of digests begin with.
+_LABELS = ("Outcome", "Wanted", "Decided", "Open", "Files", "Commits", "Asked", "Said", "Commands", "Files changed")
 # Other labels are names only if they return, as in a conversation; ``Status: done`` stands for itself.
 _MIN_TURNS = 3
 
@@ -270,6 +272,7 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
         # A label is short; looking for one in the middle of a long line would take long.
         if (line.find(":", 0, 80) >= 0 or (not line.isascii() and line.find("：", 0, 80) >= 0))
         and (match := _TURN.match(line))
+        and not (line.startswith("- ") and match[1] in _LABELS)
     }
     if not labels:
         return {}

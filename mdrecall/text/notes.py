@@ -11,12 +11,13 @@ import json
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
 from mdrecall.text.annotations import (
     BROKEN_PROJECT,
+    DIGEST_MARK,
     WISHES,
     find_signed,
     least_trusted,
@@ -30,6 +31,7 @@ from mdrecall.text.markdown import LIST_ITEM, read_lines
 from mdrecall.text.words import fold
 from mdrecall.types import NO_FIELDS, NO_MARKS, Chunk, Fields, Link, StoredChunk
 
+_DIGEST_LINE = compile_later(rf"^{DIGEST_MARK}.*$", re.MULTILINE)
 #: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
 CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
 
@@ -51,12 +53,16 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
     entries = _find_entries(plain, marks_of, is_curated=is_curated)
-    for lines, _, project in find_signed(text.split("\n")) if "<!-- mdrecall:digest " in text else ():
+    headings: set[str] = set()
+    for signed, _, project in find_signed(text.split("\n")) if DIGEST_MARK in text else ():
         if project:
             # No chunk holds anything of two projects.
-            entries |= {lines.start, lines.stop}
-            marks_of = {**marks_of, **{line: marks_of.get(line, NO_MARKS)._replace(project=project) for line in lines}}
+            entries |= {signed.start, _skip_blank(plain, signed.stop - 1)}
+            marks_of = {**marks_of, **{line: marks_of.get(line, NO_MARKS)._replace(project=project) for line in signed}}
+            headings.add(plain.split("\n")[signed.start - 1])
+    plain = _DIGEST_LINE.sub("", plain) if headings else plain
     chunks = iter_chunks(plain, tokens=tokens, overlap=overlap, entries=entries)
+    chunks = _leave_out_headings(chunks, headings) if headings else chunks
     for chunk in _drop_repeated_headings(chunks) if is_curated else chunks:
         if marks_of or origins or everywhere:
             lines = range(chunk.start_line, chunk.end_line + 1)
@@ -86,6 +92,23 @@ def _find_entries(text: str, marked: Collection[int], *, is_curated: bool) -> fr
         place = bisect_right(begins, line)
         found.update(begins[max(0, place - 1) : place + 1])
     return frozenset(found)
+
+
+def _skip_blank(text: str, number: int) -> int:
+    """Return the first line after a line that is not blank; the one after it if there is none."""
+    rest = enumerate(text.split("\n")[number:], start=number + 1)
+    return next((place for place, line in rest if line.strip()), number + 1)
+
+
+def _leave_out_headings(chunks: Iterator[Chunk], headings: Set[str]) -> Iterator[Chunk]:
+    """Leave out the headings of digests: they say when and where, and what follows a digest is not about that."""
+    above = {read_lines([heading])[0].heading for heading in headings} - {""}
+    for chunk in chunks:
+        first, _, rest = chunk.text.partition("\n")
+        if first in headings and first.startswith("#"):
+            chunk = chunk._replace(start_line=chunk.start_line + 1, text=rest)
+        if chunk.text.strip():
+            yield chunk._replace(trail=tuple(heading for heading in chunk.trail if heading not in above))
 
 
 def _drop_repeated_headings(chunks: Iterator[Chunk]) -> Iterator[Chunk]:

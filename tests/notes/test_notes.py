@@ -99,6 +99,32 @@ def test_each_text_is_a_paragraph_of_its_own(
     assert (done.bytes, done.start_line, done.end_line) == (len(after.encode()) - len(before.encode()), *lines)
 
 
+DIGEST = "## Session 09:00 shop: x\n- Open: y\n<!-- mdrecall:digest host=codex session=s lines=1-9 -->\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "heading"),
+    [
+        (f"# Tuesday\n\n{DIGEST}", "mine", "## Notes\n\n"),
+        (f"# Tuesday\n\n{DIGEST}\nby hand\n", "### mine", "## Notes\n\n"),
+        (f"{DIGEST}\n{DIGEST.replace('09:00', '10:00')}", "mine", "## Notes\n\n"),
+        (f"# Tuesday\n\n{DIGEST}", "## Mine\n\nwords", ""),
+        (f"# Tuesday\n\n{DIGEST}\n## Lunch\n\nsoup\n", "mine", ""),
+        (f"# Tuesday\n\n{DIGEST}\n## Lunch\n\nsoup\n", DIGEST.replace("09:00", "10:00"), ""),
+        ("# Tuesday\n", "mine", ""),
+    ],
+)
+def test_what_is_added_after_a_digest_does_not_stand_below_its_heading(
+    tmp_path: Path, before: str, text: str, heading: str
+) -> None:
+    note = tmp_path / "memory" / "2026-02-10.md"
+    note.parent.mkdir()
+    note.write_text(before)
+    for _ in range(2):
+        append_note(str(tmp_path), text, NotePath("memory", note.name), max_bytes=10_000)
+    assert note.read_text() == f"{before}\n{heading}{text.rstrip()}\n"
+
+
 def test_a_note_that_differs_only_in_case_or_composition_is_the_same_note(tmp_path: Path) -> None:
     append(tmp_path, "one", "Anaïs")
     assert append(tmp_path, "two", "anai\u0308s").path == "memory/Anaïs.md"

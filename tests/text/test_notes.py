@@ -126,6 +126,19 @@ def test_comments_and_paths_tell_who_wrote_a_chunk(path: str, text: str, expecte
     assert [chunk.marks.origin for chunk in iter_note_chunks(path, text, tokens=400, overlap=80)] == expected
 
 
+def test_the_heading_and_the_mark_of_a_digest_are_no_text_and_what_stands_around_it_is_not_in_it() -> None:
+    mark = "<!-- mdrecall:digest host=codex session=s lines=1-9 -->"
+    bare = f"## Session 09:00 shop: fix the pool\n{mark}\n"
+    digest = bare.replace("\n", "\n- Wanted: no mocks\n", 1)
+    text = f"# Tuesday\n\n## Meeting\n\nbefore\n{digest}\n\nafter\n\n### mine\n\nmore\n\n{bare}"
+    chunks = iter_note_chunks("memory/a.md", text, tokens=400, overlap=80)
+    assert [(chunk.text, chunk.start_line, chunk.trail, chunk.marks.origin) for chunk in chunks] == [
+        ("# Tuesday\n\n## Meeting\n\nbefore", 1, (), ""),
+        ("- Wanted: no mocks", 7, ("# Tuesday",), "digest"),
+        ("after\n\n### mine\n\nmore", 11, ("# Tuesday",), ""),
+    ]
+
+
 def test_the_mark_of_an_import_is_no_text() -> None:
     text = "- one\n\n<!-- mdrecall:import source=mem0 key=ab text=cd -->\n"
     (chunk,) = iter_note_chunks("memory/a.md", text, tokens=400, overlap=80)

@@ -109,9 +109,14 @@ def test_a_role_speaks_wherever_it_begins_a_line(line: str, speaker: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["Status: done\nOwner: Anna\nDue: May\nNote: none", "Note: a\nplain\nplain\nNote: b\nplain\nplain\nNote: c"]
+    "text",
+    [
+        "Status: done\nOwner: Anna\nDue: May\nNote: none",
+        "Note: a\nplain\nplain\nNote: b\nplain\nplain\nNote: c",
+        "- Outcome: a\n- Wanted: b\n- Wanted: c\n- Wanted: d\n- Files: e",
+    ],
 )
-def test_labels_that_do_not_return_or_are_rare_are_not_speakers(text: str) -> None:
+def test_labels_that_do_not_return_or_are_rare_or_are_of_a_digest_are_not_speakers(text: str) -> None:
     assert {passage.speaker for passage in split_passages(text)} == {""}
 
 
