@@ -237,9 +237,10 @@ def run_log(options: argparse.Namespace) -> int:
             told = "is silenced. A search still finds it." if is_silenced else "may be shown again."
             return show(options, {"silenced": is_silenced}, f"Line {options.silence} {told}")
         *answers, silenced = list_answers(memory.settings)
-        wanted = [answer for answer in answers if answer["session"].startswith(options.session)][-options.limit :]
+        speaking = (answer for answer in answers if answer["lines"] or answer["why"])
+        wanted = [answer for answer in speaking if answer["session"].startswith(options.session)][-options.limit :]
         records = [describe(memory, answer) for answer in (*wanted, silenced)]
-    sessions = groupby(records, lambda answer: answer["session"])
+    sessions = groupby(records, lambda answer: (answer["host"], answer["session"]))
     lines = (line for _, answers in sessions for line in _format_answers(list(answers)))
     empty = "No agent was shown anything. `mdrecall status` says which agents are connected, and what is on."
     return show(options, records, *lines, notes=[] if wanted else [empty], code=0 if wanted else 1)
@@ -247,14 +248,17 @@ def run_log(options: argparse.Namespace) -> int:
 
 def _format_answers(answers: list[dict[str, Any]]) -> Iterator[str]:
     """Yield what one session was shown, and how many of its prompts got nothing."""
-    title = "{host}  {project}  session {session}" if answers[0]["session"] else "silenced" * bool(answers[0]["lines"])
-    yield style(printable(title.format(**answers[0])), "bold")
+    if answers[0]["host"] or answers[0]["lines"]:
+        title = "{host}  {project}  session {session}" if answers[0]["host"] else "Silenced:"
+        yield style(printable(title.format(**answers[0])), "bold")
     for answer in (each for each in answers if each["lines"]):
-        yield printable("  {at}  {event}  {ms} ms  {why}".format(**answer).rstrip()) if answer["session"] else ""
+        if answer["host"]:
+            yield printable("  {at}  {event}  {ms} ms  {why}".format(**answer).rstrip())
         for line in answer["lines"]:
-            why = f"{line['why'] or format(line['score'], '.2f')}{'  silenced' * line['silenced']}"
-            yield f"  {line['number']:4}  {style(printable(line['citation']), 'cyan')}  {printable(why)}"
+            why = line["why"] or format(line["score"], ".2f")
+            state = "  silenced" if line["silenced"] and answer["host"] else ""
+            yield f"  {line['number']:4}  {style(printable(line['citation']), 'cyan')}  {printable(why)}{state}"
             yield f"        {printable(line['text'] or 'changed since, or removed')}"
-    if nothing := Counter(each["why"] for each in answers if not each["lines"] and each.get("why")):
+    if nothing := Counter(each["why"] for each in answers if not each["lines"] and each["host"]):
         reasons = "; ".join(f"{printable(why)}: {count}" for why, count in nothing.items())
         yield f"  {plural(nothing.total(), 'prompt')} got nothing ({reasons})"

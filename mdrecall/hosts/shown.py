@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Some thousand prompts. Each prompt looks through them, in a millisecond.
 _MAX_BYTES = 256 * 1024
+_FIELDS = {"at", "host", "session", "project", "event", "ms", "why", "lines"}
 #: Texts that can be silenced at a time; before another one, the oldest is let back in.
 _MAX_SILENCED = 300
 #: A text is recognised by the hashes of up to six runs of five words, half of which must be there: how much of a
@@ -80,9 +81,9 @@ def read_log(settings: Settings, session: str = "") -> Iterator[dict[str, Any]]:
     with suppress(OSError), open(_locate(settings, "log"), "rb") as file:
         data = file.read(2 * _MAX_BYTES)
     for line in data.split(b"\n"):
-        with suppress(ValueError):
-            if line and named in line:
-                yield json.loads(line)
+        with suppress(ValueError, RecursionError):
+            if named in line and isinstance(found := json.loads(line), dict) and found.keys() >= _FIELDS:
+                yield found
 
 
 def list_shown(call: HookCall) -> tuple[set[str], bool]:
@@ -128,7 +129,7 @@ class Silenced:
 def list_answers(settings: Settings) -> list[dict[str, Any]]:
     """Return the records with their lines numbered, and at the end what is silenced, as if it had been shown."""
     silenced = [dict(line) for line in Silenced(settings).lines.values()]
-    answers = [*read_log(settings), {"session": "", "event": "silenced", "lines": silenced}]
+    answers = [*read_log(settings), {"host": "", "session": "", "lines": silenced}]
     for number, line in enumerate((line for answer in answers for line in answer["lines"]), 1):
         line["number"] = number
     return answers

@@ -51,7 +51,7 @@ def test_a_line_is_silenced_and_taken_back(hooks: Hooks, run: Run) -> None:
     assert run("log", "--silence", "1")[:2] == (0, "Line 1 is silenced. A search still finds it.\n")
     assert hooks.answer("prompt", prompt=PROMPT, session_id="s2").context == ""
     assert "twelve" in run("search", PROMPT).out
-    shown, _, silenced = run("log").out.partition("\nsilenced\n")
+    shown, _, silenced = run("log").out.partition("\nSilenced:\n")
     assert shown.count("  silenced\n") == 1
     assert "   2  memory/pool.md#L" in silenced
     assert "twelve" in silenced

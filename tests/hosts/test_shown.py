@@ -99,7 +99,7 @@ def test_the_record_is_bounded_and_a_broken_line_costs_only_itself(hooks: Hooks)
     record_shown(call, [Shown("memory/pool.md#L3", FACT)])
     folder = Path(call.settings.state_dir, "mdrecall-hosts", "shown")
     with open(folder / "log", "ab") as file:
-        file.write(b'\n{"at": "2026-02-')
+        file.write(b"\n7\n{}\n" + b"[" * 9_999 + b'\n{"at": "2026-02-')
     record_shown(call, [Shown("memory/pool.md#L4", FACT)])
     assert list_shown(call) == ({"memory/pool.md#L3", "memory/pool.md#L4"}, True)
     for number in range(1_500):

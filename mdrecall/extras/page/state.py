@@ -141,7 +141,7 @@ def _show_line(visit: Visit, answer: dict[str, Any], line: dict[str, Any]) -> Ht
     path, first, _ = parse_citation(line["citation"])
     is_said = path.startswith("sessions/")
     url = visit.url("conversation" if is_said else "note", **{"session" if is_said else "path": path, "from": first})
-    facts = " · {at} · {host} · {project} · {event} · {ms} ms · {why}" if answer["session"] else " · silenced"
+    facts = " · {at} · {host} · {project} · {event} · {ms} ms · {why}" if answer["host"] else " · silenced"
     button = tag("button", "Undo" if line["silenced"] else "Silence", class_="plain")
     fields = hide(number=str(line["number"]), citation=line["citation"])
     return tag(
