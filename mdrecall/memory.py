@@ -185,7 +185,7 @@ class Memory:
             from_line, lines = first, count
         is_here = True
         try:
-            shown, text = load_note(self.settings, self._home, path)
+            shown, text = load_note(self.settings, self._home, path, self._projects)
         except FileMissing:
             elsewhere = self._index().find_text(path) if self.loaded and self.loaded.shared_store else None
             if elsewhere is None:

@@ -15,10 +15,6 @@ NOTE_ENDING = NOTE_ENDINGS[0]
 NOTE_ENDING_PATTERN = f"(?:{'|'.join(NOTE_ENDINGS)})".replace(".", r"\.")
 
 
-#: Shows the Markdown that coding agents keep themselves, as ``hosts/<agent>/<project>/<file>``.
-HOST_FOLDER = "hosts"
-
-
 def is_note_file(path: str) -> bool:
     """True if a file is a note by its name."""
     return path.endswith(NOTE_ENDINGS)
@@ -56,7 +52,7 @@ def compile_later(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return cast("re.Pattern[AnyStr]", _LatePattern(pattern, flags))
 
 
-_HOST_FILE = compile_later(rf"{HOST_FOLDER}/(claude-code|codex|copilot|gemini|opencode|qwen)/[^/]+/")
+_HOST_FILE = compile_later(r"hosts/(claude-code|codex|copilot|gemini|opencode|qwen)/[^/]+/")
 
 
 def matches_glob(path: str, pattern: str) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
-from mdrecall.config.workspace import HOSTS_FILE
 from mdrecall.errors import FileMissing, ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
@@ -67,18 +66,18 @@ def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
     return SearchAnswer((), reason="scope_denied", action=denial, backend="qmd") if denial else None
 
 
-def open_files(settings: Settings, home: str) -> MemoryFiles:
-    """Return the memory files with those that followed hosts keep themselves, to search and to read them."""
+def open_files(settings: Settings, home: str, projects: Sequence[str] = ()) -> MemoryFiles:
+    """Return the memory files with what hosts keep themselves; if there are ``projects``, that of others is empty."""
     from mdrecall.notes.files import MemoryFiles
 
-    if not os.path.exists(os.path.join(settings.agent_folder, HOSTS_FILE)):
+    if not settings.searches_sessions:
         return MemoryFiles(settings, home)
-    from mdrecall.sessions.host_notes import HostNotes
+    from mdrecall.sessions.host_notes import list_roots
 
-    return MemoryFiles(settings, home, HostNotes(settings))
+    return MemoryFiles(settings, home, partial(list_roots, settings), projects)
 
 
-def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
+def load_note(settings: Settings, home: str, path: str, projects: Sequence[str] = ()) -> tuple[str, str]:
     """Return the path of a note as results show it, and its text without what was forgotten; raise a ``ReadError``."""
     from mdrecall.notes.reader import read_memory_file
     from mdrecall.notes.tombstones import open_tombstones
@@ -89,10 +88,8 @@ def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
         refuse_transcript(open_transcripts(settings), path)
     if settings.memory.backend == "qmd" and (found := _load_from_collection(settings, home, path.strip())):
         return found
-    mask = open_tombstones(settings).load().mask
-    return read_memory_file(
-        open_files(settings, home), settings.workspace, path, max_bytes=settings.mdrecall.max_file_bytes, mask=mask
-    )
+    files, mask = open_files(settings, home, projects), open_tombstones(settings).load().mask
+    return read_memory_file(files, settings.workspace, path, max_bytes=settings.mdrecall.max_file_bytes, mask=mask)
 
 
 def _load_from_collection(settings: Settings, home: str, path: str) -> tuple[str, str] | None:

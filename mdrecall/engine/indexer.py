@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +14,6 @@ from mdrecall.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.text.markdown import titles
 from mdrecall.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.types import (
-    Chunk,
     Document,
     FileChange,
     IndexedChunk,
@@ -310,23 +308,14 @@ class Indexer:
         return None
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
-        name = title_text(document.path)
-        for chunk in _split(document, self._size):
+        from mdrecall.text.notes import iter_note_chunks
+
+        name, size = title_text(document.path), self._size
+        for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
+            chunk = chunk._replace(marks=document.marks) if document.marks else chunk
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable("\n".join((name, *titles(chunk.trail))))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
-
-
-def _split(document: Document, size: Chunking) -> Iterator[Chunk]:
-    """Yield the chunks of a document. None holds lines of two parts, and the marks of a part count, no annotation."""
-    from mdrecall.text.notes import iter_note_chunks
-
-    lines = document.text.split("\n") if document.parts else []
-    for (first, marks), (end, _) in pairwise((*(document.parts or ((1, None),)), (len(lines) + 1, None))):
-        text = "\n".join(lines[first - 1 : end - 1]) if marks else document.text
-        for chunk in iter_note_chunks(document.path, text, tokens=size.tokens, overlap=size.overlap):
-            start, last = chunk.start_line + first - 1, chunk.end_line + first - 1
-            yield chunk._replace(start_line=start, end_line=last, marks=marks) if marks else chunk
 
 
 def _compare(

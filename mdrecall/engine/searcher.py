@@ -42,8 +42,8 @@ STAGES: tuple[Stage, ...] = (
     stages.weigh_collections,  # a collection may weigh more or less
     stages.score_candidates,  # worth and age become a probability; best first
     stages.drop_low_scores,  # the minimum score
-    stages.merge_neighbours,  # passages that follow each other become one result
     stages.drop_repeated,  # what a coding agent keeps and a note says too comes once
+    stages.merge_neighbours,  # passages that follow each other become one result
     stages.spread_over_files,  # which results there are: from its fourth on, a file counts less
     stages.limit_per_file,  # thinning: a few passages of each file
     stages.diversify_results,  # repetitions move down

@@ -255,8 +255,7 @@ class Forgetting:
             lock.release()
 
     def _fill_trash(self, forgotten: Tombstones, until: str) -> None:
-        found = self._notes.find(forgotten)
-        removed = [change.removed for change in found if not any(place.warning for place in change.places)]
+        removed = [each.removed for each in self._notes.find(forgotten) if not any(at.warning for at in each.places)]
         hint = "Nothing was forgotten. Check the disk and the permissions."
         with _explain_failure("The trash cannot be written", hint):
             if removed:

@@ -13,7 +13,6 @@ from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.notes.opening import read_below
-from mdrecall.patterns import host_of
 from mdrecall.text.annotations import line_origins, read_annotated, read_annotations
 from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
@@ -217,8 +216,6 @@ def _search_lines(memory: Memory, text: str) -> list[OldLine]:
     source: SourceName | None = "memory" if has_sessions else None
     found: list[OldLine] = []
     for result in memory.search(text[:500], max_results=_MAX_RESULTS, min_score=0.0, source=source):
-        if host_of(result.path):
-            continue
         # A note may be gone by now.
         with suppress(ReadError):
             lines = _list_lines(result.path, _read_file(memory, result.path)[0])

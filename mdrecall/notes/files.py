@@ -7,12 +7,13 @@ is reported as *lost*, so that nothing indexed from it is removed only because a
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
@@ -31,6 +32,9 @@ _DAY_FORMAT = "YYYY-MM-DD"
 _PARTS = compile_later(r"\[[^\]]*\]|Y+|M+|D+|[^YMD\[]+|\[")
 #: A line of ``.gitignore`` that names a folder without a wildcard, or takes one out again.
 _FOLDER_LINE = compile_later(r"(!?)(/?[^/*?\[\]!#\\][^*?\[\]\\]*)/")
+
+#: How a memory of Codex names the folder that it is about.
+_ABOUT = compile_later(r"(?:^cwd:|^applies_to:[ \t]*cwd=)([^;\n]+)", re.MULTILINE)
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 #: What an agent knows about its user.
@@ -124,10 +128,8 @@ class Root(NamedTuple):
     """True if it is not a problem when it is missing."""
     left_out: frozenset[str] = frozenset()
     """Folders that hold no notes: a name anywhere, or a path below ``folder`` that begins with ``/``."""
-    host: str = ""
-    """The coding agent that keeps it; nothing is written there."""
     project: str | None = None
-    """The folder of the project that such a file is about; empty if that is not known, None if it is about all."""
+    """The folder of the project that a file of a coding agent is about; empty if its text says it, None for all."""
     origin: Origin = ""
 
     def leaves_out(self, path: str) -> bool:
@@ -135,14 +137,7 @@ class Root(NamedTuple):
         return f"/{path}" in self.left_out or path.rpartition("/")[2] in self.left_out
 
 
-class KeptByHosts(Protocol):
-    """The Markdown files that coding agents keep themselves."""
-
-    def roots(self) -> Iterable[Root]:
-        """Return every file and folder that exists."""
-
-    def read(self, folder: str, inside: str, text: str) -> tuple[str, tuple[tuple[int, Marks], ...]]:
-        """Return the text of a file as it is shown, and its parts."""
+ListRoots: TypeAlias = Callable[[], Iterable[Root]]
 
 
 class _Scan:
@@ -171,11 +166,12 @@ class MemoryFiles:
 
     name: SourceName = "memory"
 
-    def __init__(self, settings: Settings, home: str, hosts: KeptByHosts | None = None) -> None:
-        """``hosts`` are the files that coding agents keep. Whoever writes notes leaves them out."""
+    def __init__(self, settings: Settings, home: str, hosts: ListRoots = tuple, projects: Iterable[str] = ()) -> None:
+        """``hosts`` returns what coding agents keep, for some ``projects``. Whoever writes notes leaves it out."""
         self._settings = settings
         self._home = home
-        self._hosts = hosts
+        self._list_hosts, self._projects = hosts, projects
+        self._of_hosts: list[Root] = []
         self._holds_no_notes: tuple[object, frozenset[str]] = (None, frozenset())
         self.left_out: tuple[str, ...] = ()
         """The folders that the last scan left out because they hold no notes."""
@@ -189,8 +185,8 @@ class MemoryFiles:
             roots.append(Root(workspace, "", False, None, "", left_out=self._find_left_out()))
         # A file outside of every other root is searched because it is in a collection.
         collections = (self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values())
-        hosts = self._hosts.roots() if self._hosts else ()
-        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *collections, *hosts]))
+        self._of_hosts = list(self._list_hosts())
+        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *collections, *self._of_hosts]))
 
     def is_whole_folder(self) -> bool:
         """True if every Markdown file of the workspace is searched, because nothing says which ones are notes.
@@ -269,12 +265,28 @@ class MemoryFiles:
         if is_binary(opened.data):
             raise NotMarkdown(f"{path} is not text.", path=path, hint="Give it another ending, or save it as UTF-8.")
         digest = hashlib.sha256(opened.data).hexdigest()
-        text, parts = self.clean(path, folder, inside, decode(opened.data))
-        return Document(self.name, path, text, digest, opened.stamp, seen_ns, parts=parts)
+        text, marks = self.clean(path, folder, inside, decode(opened.data))
+        return Document(self.name, path, text, digest, opened.stamp, seen_ns, marks=marks)
 
-    def clean(self, path: str, folder: str, inside: str, text: str) -> tuple[str, tuple[tuple[int, Marks], ...]]:
-        """Return the text of a file as it is shown, and its parts if a coding agent keeps it."""
-        return self._hosts.read(folder, inside, text) if self._hosts and host_of(path) else (text, ())
+    def clean(self, path: str, folder: str, inside: str, text: str) -> tuple[str, Marks | None]:
+        """Return a text as it is shown: what a coding agent keeps is without secrets, and has marks for all of it."""
+        if not host_of(path) or folder == self._settings.workspace:
+            return text, None
+        place = os.path.join(folder, inside)
+        root = next((root for root in self._of_hosts if path_inside(place, root) is not None), None)
+        if root is None:
+            # It has just been switched off: nobody knows any more who may see it.
+            return "", None
+        from mdrecall.notes.repository import project_of
+        from mdrecall.notes.tombstones import open_masks
+        from mdrecall.text.annotations import is_for, read_projects
+
+        named = {root.project} if root.project else {each.strip() for each in _ABOUT.findall(text)}
+        # A memory that is about several projects is of none that could ask for it.
+        about = named.pop() if len(named) == 1 else ""
+        project = "" if root.project is None else project_of(about if os.path.isabs(about) else "")
+        shown = open_masks(self._settings).redact(text) if is_for(project, read_projects(self._projects)) else ""
+        return shown, Marks(origin=root.origin, project=project)
 
     def collections(self) -> tuple[Collection, ...]:
         """Return the named collections of the settings, each with its path as results show it."""
@@ -291,9 +303,9 @@ class MemoryFiles:
         """Yield every root that covers a file, with the path inside it and the path as results show it."""
         shown = _relative(place, self._settings.workspace)
         for root in self.roots():
-            # What a host keeps is not shown where it lies.
-            is_host = root.host and shown.startswith(f"{root.prefix}/")
-            inside = path_inside(os.path.join(root.folder, shown[len(root.prefix) + 1 :]) if is_host else place, root)
+            # What a coding agent keeps is not shown where it lies.
+            is_shown = root.prefix and shown.startswith(f"{root.prefix}/")
+            inside = path_inside(os.path.join(root.folder, shown[len(root.prefix) + 1 :]) if is_shown else place, root)
             if inside is not None and not self._is_ignored(root, inside):
                 yield root, inside, _join(root.prefix, inside)
 
@@ -325,8 +337,8 @@ class MemoryFiles:
         place = os.path.join(root.folder, root.inside)
         shown = _join(root.prefix, root.inside) or "."
         watched = root.folder if root.is_file else place
-        # A single file of a host lies among many others, in a folder where much happens.
-        if not (root.host and root.is_file):
+        # A single file of a coding agent lies among many others, in a folder where much happens.
+        if not (root.is_file and host_of(shown)):
             scan.folders[watched] = None
             if scan.enter:
                 scan.enter(watched)

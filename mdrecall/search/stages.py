@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.patterns import NOTE_ENDING_PATTERN, compile_later, host_of
+from mdrecall.patterns import NOTE_ENDING_PATTERN, host_of
 from mdrecall.search.query import NO_TIMES, QueryTimes, is_in_collection
 from mdrecall.search.score import (
     Features,
@@ -42,10 +42,6 @@ _QUESTION_FACTOR = 0.2
 _STATEMENT = r"[.!…](?=\s)|[。！]"
 # Below this, a best match is right about every fourth time.
 _WEAK = 0.2
-# A text that holds this much of another, word for word, says nothing else.
-_SAME_SHARE = 0.9
-# What a fact of a coding agent says about itself.
-_FRONT_MATTER = compile_later(r"\A---\n.*?\n---\n", re.DOTALL)
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
 
@@ -296,25 +292,19 @@ def shown_span(entry: Candidate) -> Passage:
 
 
 def drop_repeated(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Drop what a coding agent keeps if another candidate says it too, which takes its place if that is better."""
+    """Drop a passage that a coding agent keeps if another one holds it word for word, which has its place then."""
     if not any(host_of(entry.chunk.path) for entry in candidates):
         return list(candidates)
-    kept: list[tuple[Candidate, str]] = []
+    kept: list[tuple[Candidate, bool, str]] = []
     for entry in candidates:
-        said = entry, f" {' '.join(tokens(fold(_FRONT_MATTER.sub('', _shown_text(entry)))))} "
-        if not any(_repeats(*said, *other) for other in kept):
-            place = next((number for number, other in enumerate(kept) if _repeats(*other, *said)), len(kept))
-            kept[place : place + 1] = [said]
-    return [entry for entry, _ in kept]
-
-
-def _repeats(entry: Candidate, words: str, other: Candidate, others: str) -> bool:
-    """True if a coding agent keeps an entry that another one holds, nearly whole, or that only points to the other."""
-    (folder, _, _), (others_folder, _, name) = (each.chunk.path.rpartition("/") for each in (entry, other))
-    if not host_of(entry.chunk.path):
-        return False
-    points_to = folder == others_folder and f"({name})" in _shown_text(entry)
-    return points_to or words in others or (others in words and len(others) >= _SAME_SHARE * len(words))
+        is_hosts, text = bool(host_of(entry.chunk.path)), _shown_text(entry)
+        # A fact of a coding agent begins with what it says about itself.
+        words = tokens(fold(text.rpartition("\n---\n")[2] if is_hosts and text.startswith("---\n") else text))
+        said = f" {' '.join(words)} "
+        if not is_hosts or not any(said in other for _, _, other in kept):
+            place = next((at for at, (_, is_any, other) in enumerate(kept) if is_any and other in said), len(kept))
+            kept[place : place + 1] = [(entry, is_hosts, said)]
+    return [entry for entry, _, _ in kept]
 
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

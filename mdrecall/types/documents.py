@@ -123,8 +123,8 @@ class Document(NamedTuple):
     seen_ns: int
     """When the stamp was taken."""
     fields: Fields = NO_FIELDS
-    parts: "tuple[tuple[int, Marks], ...]" = ()
-    """The first line of each part, with the marks of its lines; none if the lines of the text say that themselves."""
+    marks: "Marks | None" = None
+    """What holds for all of it, whatever its lines say."""
 
 
 #: Who wrote a text; empty if that is not known.

@@ -47,7 +47,7 @@ def test_a_search_finds_what_a_host_keeps_and_knows_what_the_host_loads(
     requests = [request.text for request in model.requests_with("Which colour did it get?")]
     for file, word in words.items():
         found = json.loads(host.mdrecall("search", "--json", f"fence colour {word}", cwd=notes).out)["results"]
-        shown = next(each["path"] for each in found if word in each["snippet"])
-        assert shown.startswith(f"hosts/{name}/")
-        result = SearchResult(shown, 1, 1, 0.9, "", "memory", 1, 1, "")
+        hit = next(each for each in found if word in each["snippet"])
+        assert hit["path"].startswith(f"hosts/{name}/")
+        result = SearchResult(hit["path"], 1, 1, 0.9, "", "memory", 1, 1, "", origin=hit.get("origin", ""))
         assert is_loaded_by(result, name) == any(word in text for text in requests), file

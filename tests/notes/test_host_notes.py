@@ -1,6 +1,7 @@
 """What coding agents keep themselves as Markdown: found with its origin, in its project alone, and never written."""
 
 import hashlib
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,29 +15,13 @@ from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.life.supersede import find_replaced, list_conflicts
 from mdrecall.notes.repository import project_of
 from mdrecall.patterns import host_of
-from mdrecall.sessions.host_conversations import HostChoice
+from mdrecall.sessions.host_conversations import HostChoice, HostState
 from mdrecall.sessions.host_notes import is_loaded_by
 from mdrecall.types import Origin
 from tests.conftest import Workspace
 from tests.sessions.host_transcripts import write_host
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
-_CODEX = """# Task Group: the shop
-scope: checkout
-applies_to: cwd={shop}; reuse_rule=safe
-
-- The cashier queue is called marigold.
-
-# Task Group: the bank
-applies_to: cwd={bank}; reuse_rule=safe
-
-- The vault queue is called hydrangea.
-
-# Task Group: habits
-applies_to: cwd=unknown
-
-- Reports about a queue stay short, as a snowdrop.
-"""
 
 
 class Machine:
@@ -108,15 +93,11 @@ def test_a_memory_is_found_in_its_project_alone(machine: Machine) -> None:
     assert sorted(_names(machine.find("queue", machine.bank))) == ["CLAUDE.md", "plain.md"]
     (found,) = (each for each in machine.find("queue", machine.shop) if each.path.endswith("pool.md"))
     assert (found.project, found.origin, host_of(found.path)) == (project_of(str(machine.shop)), "agent", "claude-code")
-    assert machine.memory().read(found.path).text == "The deploy queue is called marigold.\n"
-
-
-def test_a_memory_whose_project_is_not_known_is_found_by_no_project(machine: Machine) -> None:
-    at = machine.talk("claude-code", machine.shop)
-    machine.write(at.parent / "-gone" / "memory" / "old.md", "The deploy queue is called marigold.\n")
-    machine.follow("claude-code")
-    assert sorted(_names(machine.find("queue"))) == ["old.md", "plain.md"]
-    assert _names(machine.find("queue", machine.shop)) == ["plain.md"]
+    text = "The deploy queue is called marigold.\n"
+    assert machine.memory().read(found.path).text == text
+    assert machine.memory().limit_to((found.project,)).read(found.path).text == text
+    for path in (found.path, str(at / "memory" / "pool.md")):
+        assert machine.memory().limit_to((project_of(str(machine.bank)),)).read(path).text == ""
 
 
 def test_worktrees_share_the_memory_of_their_repository(machine: Machine, tmp_path: Path) -> None:
@@ -148,6 +129,17 @@ def test_instructions_of_a_repository_are_untrusted_and_for_it_alone(machine: Ma
     assert not any("bank" in path for path in machine.paths())
 
 
+def test_a_project_counts_once_however_many_days_it_took(machine: Machine) -> None:
+    file = Path(write_host(machine.home, "codex", folder=str(machine.bank)))
+    os.utime(file.parent, (1e9, 1e9))
+    for day in range(60):
+        other = machine.write(file.parents[1] / f"d{day:02}" / file.name, file.read_text().replace("/bank", "/shop"))
+        os.utime(other.parent, (2e9, 2e9))
+    machine.write(machine.bank / "AGENTS.md", "The queue is a dahlia.\n")
+    machine.follow("codex")
+    assert "AGENTS.md" in _names(machine.find("dahlia", machine.bank))
+
+
 def test_only_the_folders_that_are_followed_count(machine: Machine) -> None:
     for folder in (machine.shop, machine.bank):
         at = machine.talk("claude-code", folder)
@@ -158,33 +150,26 @@ def test_only_the_folders_that_are_followed_count(machine: Machine) -> None:
     assert all("/shop-" in path for path in machine.paths())
 
 
-def test_codex_groups_belong_to_the_projects_that_they_name(machine: Machine) -> None:
+def test_a_memory_of_codex_is_found_in_the_one_project_that_it_names(machine: Machine) -> None:
     machine.talk("codex", machine.shop)
     memories = machine.home / ".codex" / "memories"
-    machine.write(memories / "MEMORY.md", _CODEX.format(shop=machine.shop, bank=machine.bank))
-    machine.write(memories / "rollout_summaries" / "a.md", f"cwd: {machine.shop}\n\nThe queue is a lupin.\n")
+    machine.write(memories / "rollout_summaries" / "a.md", f"cwd: {machine.shop}\n\nThe queue is a marigold.\n")
+    machine.write(memories / "rollout_summaries" / "b.md", f"cwd: {machine.bank}\n\nThe queue is a hydrangea.\n")
+    group = f"# Task Group: queues\napplies_to: cwd={machine.shop}; reuse_rule=safe\n\n- The queue is a lupin.\n"
+    index = machine.write(memories / "MEMORY.md", group)
+    machine.write(memories / "memory_summary.md", "v1\nReports about a queue are short as a snowdrop.\n")
     machine.write(machine.home / ".codex" / "AGENTS.md", "Every queue gets a test, says the iris.\n")
     machine.follow("codex")
 
     def flowers(*projects: Path) -> set[str]:
         text = " ".join(each.snippet for each in machine.find("queue", *projects))
-        return {one for one in ("marigold", "hydrangea", "snowdrop", "lupin", "iris") if one in text}
+        return {one for one in ("marigold", "hydrangea", "lupin", "snowdrop", "iris") if one in text}
 
-    assert flowers(machine.shop) == {"marigold", "iris"}
+    assert flowers(machine.shop) == {"marigold", "lupin", "iris"}
     assert flowers(machine.bank) == {"hydrangea", "iris"}
-    assert flowers() == {"marigold", "hydrangea", "snowdrop", "iris"}
-    (memories / "MEMORY.md").unlink()
-    assert flowers(machine.shop) == {"lupin", "iris"}
-    assert flowers(machine.bank) == {"iris"}
-
-
-def test_a_line_of_a_group_is_cited_where_it_is(machine: Machine) -> None:
-    machine.talk("codex", machine.shop)
-    file = machine.home / ".codex" / "memories" / "MEMORY.md"
-    machine.write(file, _CODEX.format(shop=machine.shop, bank=machine.bank))
-    machine.follow("codex")
-    (found,) = (each for each in machine.find("hydrangea", machine.bank) if host_of(each.path))
-    assert file.read_text().split("\n")[found.match_start_line - 1] == "- The vault queue is called hydrangea."
+    index.write_text(f"{group}\n# Task Group: the bank\napplies_to: cwd={machine.bank}\n\n- It pays by hand.\n")
+    assert flowers(machine.shop) == {"marigold", "iris"}
+    assert flowers() == {"marigold", "hydrangea", "lupin", "snowdrop", "iris"}
 
 
 @pytest.mark.parametrize(
@@ -265,15 +250,6 @@ def test_a_fact_that_a_note_has_too_comes_once(machine: Machine) -> None:
     assert "memory/queue.md" in found[:2]
 
 
-def test_an_index_line_and_its_fact_are_one_result(machine: Machine) -> None:
-    at = machine.talk("claude-code", machine.shop)
-    machine.write(at / "memory" / "MEMORY.md", "- [Deploy queue](deploy_queue.md) - the deploy queue\n")
-    machine.write(at / "memory" / "deploy_queue.md", "The deploy queue is called marigold.\n")
-    machine.follow("claude-code")
-    found = [each.path for each in machine.find("deploy queue", machine.shop) if host_of(each.path)]
-    assert [path.rpartition("/")[2] for path in found] == ["deploy_queue.md"]
-
-
 def test_they_replace_no_note(machine: Machine) -> None:
     at = machine.talk("claude-code", machine.shop)
     machine.workspace.write("memory/2026-01-05.md", "The deploy pool has 12 connections.\n")
@@ -319,6 +295,20 @@ def test_a_memory_that_is_open_notices_a_change(machine: Machine) -> None:
         file.write_text(f"The queue is called zinnia{number}.\n")
         assert f"zinnia{number}" in memory.search(f"queue zinnia{number}")[0].snippet
         file.write_text("The queue has no name.\n")
+
+
+def test_a_file_of_a_host_that_is_no_longer_followed_gives_no_text(machine: Machine) -> None:
+    at = machine.talk("claude-code", machine.shop)
+    machine.write(at / "memory" / "pool.md", "The deploy queue is called marigold.\n")
+    machine.workspace.write("hosts/codex/own/note.md", "The own queue is called peony.\n")
+    machine.follow("claude-code")
+    settings = machine.memory().settings
+    files = open_files(settings, str(machine.home))
+    listing = files.scan()
+    HostState(settings.agent_folder).forget("claude-code")
+    files.roots()
+    texts = {path: files.read(path, listing).text for path in filter(host_of, listing.stamps)}
+    assert sorted(texts.values()) == ["", "The own queue is called peony.\n"]
 
 
 def test_they_leave_the_index_with_the_host(machine: Machine) -> None:
