@@ -229,7 +229,7 @@ def _format_search(status: Status) -> str:
     how = "meaning" if status.custom["searchMode"] == "vector" else "keywords and meaning"
     missing = status.chunks - vectors.get("chunks", 0)
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
-    waiting = f"{plural(missing, 'chunk')} not embedded yet" if missing > 0 else ""
+    waiting = f"{plural(missing, 'chunk')} not embedded yet" if missing > 0 and status.dirty else ""
     return _join(f"{how} ({status.provider}, {status.model}{dims})", waiting)
 
 

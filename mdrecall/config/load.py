@@ -68,6 +68,8 @@ class Loaded(NamedTuple):
     """Everything that is ignored, and why: settings in OpenClaw's own file, and files that are not read."""
     problem: str = ""
     """The warning that OpenClaw's own file could not be read; empty if it was."""
+    keeps_conversations: bool = False
+    """True if no setting asks for conversations: then no server gets any, nor what is typed to a coding agent."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -129,7 +131,9 @@ def load(
     errors, ignored = _split_problems(problems, files)
     _raise_if_any(errors, "Fix the file; ")
     warnings = unread + env_warnings + warnings + ignored
+    is_named = "sessions" in Values(values)["memorySearch.sources"].value
     _normalise(values, locations, files)
+    is_named = is_named or "sessions" in values["memorySearch.sources"].value
     aliases = _apply_aliases(values, aliases, warnings)
     default = default_agent(agents)
     request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default,
@@ -157,6 +161,7 @@ def load(
         default_agent=default,
         warnings=tuple(dict.fromkeys(warnings)),
         problem=unread[0] if unread else "",
+        keeps_conversations=not is_named,
     )
 
 

@@ -73,11 +73,13 @@ class ChunkEmbedder:
         cache: Store | None = None,
         jobs: Jobs | None = None,
         keep: str = "",
+        keeps_conversations: bool = False,
     ) -> None:
         """``most_cached`` is the number of entries that the cache keeps: None for no limit, 0 for no cache.
 
         ``cache`` is the store whose cache and batch jobs are used, if it is not ``store`` itself. ``keep`` is the
-        provider whose spaces are not dropped when this one is filled.
+        provider whose spaces are not dropped when this one is filled. With ``keeps_conversations``, a server gets
+        notes only.
         """
         self.store = store
         self.embedder = embedder
@@ -85,13 +87,17 @@ class ChunkEmbedder:
         self.cache = cache or store
         self._jobs = jobs
         self._keep = keep
+        self.skips_conversations = keeps_conversations and bool(embedder.traits.host)
         self.last_error = ""
         self._failed_at: float | None = None
 
     def for_store(self, store: Store, *, cache: Store) -> ChunkEmbedder:
         """Return the same for another store."""
         most, jobs, keep = self.most_cached, self._jobs, self._keep
-        return ChunkEmbedder(store, self.embedder, most_cached=most, cache=cache, jobs=jobs, keep=keep)
+        kept = self.skips_conversations
+        return ChunkEmbedder(
+            store, self.embedder, most_cached=most, cache=cache, jobs=jobs, keep=keep, keeps_conversations=kept
+        )
 
     @property
     def is_instant(self) -> bool:
@@ -183,6 +189,7 @@ class EmbedRun:
         self._store = store = filler.store
         self.cache = filler.cache.cache
         self._most_cached = filler.most_cached
+        self._skips_conversations = filler.skips_conversations
         self._progress = progress
         stored = store.vectors.ensure_space(filler.space)
         self._space = self._cache_space = stored.id
@@ -239,7 +246,9 @@ class EmbedRun:
         """Give texts that are not cached, at most ``most`` at once; store the vectors of those that are."""
         waiting: _Waiting = {}
         for chunks in _read_pages(self._store, self._space):
-            texts = {chunk.id: _embed_input(chunk) for chunk in chunks}
+            # Only notes have a path.
+            sent = [chunk for chunk in chunks if chunk.path] if self._skips_conversations else chunks
+            texts = {chunk.id: _embed_input(chunk) for chunk in sent}
             digests = {number: _hash(text) for number, text in texts.items()}
             known = self._look_up(set(digests.values()))
             cached = {number: known[digest] for number, digest in digests.items() if digest in known}

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
 _KEEP_SHARE = 1.25
+# What the status says then.
+_KEPT = "No server gets conversations: words find them. To allow it, name sessions in memorySearch.sources."
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
 _GRACE_S = 0.1
 
@@ -79,7 +81,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     analyser = Analyser()
     followed = None if one_shot else _follow(loaded, files)
     forgotten = open_tombstones(settings)
-    indexers = partial(_build_indexers, settings, followed or files, analyser, forgotten)
+    indexers = partial(_build_indexers, loaded, followed or files, analyser, forgotten)
     embedding = _build_embedding(loaded, store)
     embedder, beside = embedding.chunk_embedder, embedding.beside_embedder
     sync = SyncRun(store, indexers, embedder, forgotten)
@@ -100,6 +102,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
             reranker=reranker,
             hide=refresh.hide_forgotten,
             sources=settings.memory_search.sources,
+            keeps_conversations=loaded.keeps_conversations,
         )
 
     watcher = _build_watcher(settings, store, refresh)
@@ -153,9 +156,10 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
 
 
 def _build_indexers(
-    settings: Settings, files: Source, analyser: Analyser, forgotten: TombstoneFiles, documents: DocumentWriter
+    loaded: Loaded, files: Source, analyser: Analyser, forgotten: TombstoneFiles, documents: DocumentWriter
 ) -> list[AnyIndexer]:
     """Return one for each source that is searched; all documents of an index have one format."""
+    settings = loaded.settings
     size = settings.memory_search.chunking
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(documents, files, size, analyser, forgotten=forgotten)]
@@ -165,8 +169,10 @@ def _build_indexers(
 
     masks = open_masks(settings)
     with_notes = "memory" in settings.memory_search.sources
-    # Without the notes it is another index: those that were in it must leave it.
-    index_format = describe_index_format(size, masks.of_secrets if with_notes else f"{masks.of_secrets}.only")
+    # Without the notes it is another index: those that were in it must leave it. Once conversations may be sent to the
+    # embedder, it is another one, too: they have no vectors.
+    kind = f"{'' if with_notes else '.only'}{'.kept' if loaded.keeps_conversations else ''}"
+    index_format = describe_index_format(size, masks.of_secrets + kind)
     delta = settings.memory_search.sync.sessions
     problems = (f"has a pattern that is not used: {why}" for why in masks.problems)
     transcripts = TranscriptIndexer(
@@ -201,7 +207,11 @@ def _build_embedding(loaded: Loaded, store: Store) -> Embedding:
         beside=chosen.beside,
     )
     cache = settings.memory_search.cache
-    make = partial(ChunkEmbedder, store, most_cached=cache.max_entries if cache.enabled else 0)
+    kept = loaded.keeps_conversations
+    most_cached = cache.max_entries if cache.enabled else 0
+    make = partial(ChunkEmbedder, store, most_cached=most_cached, keeps_conversations=kept)
+    if kept and searcher.is_remote and "sessions" in settings.memory_search.sources:
+        chosen = chosen._replace(note=f"{chosen.note} {_KEPT}".strip())
     first, *others = chosen.embedders
     own = make(first, jobs=jobs, keep=others[0].provider if others else chosen.provider_to_keep)
     embedder: EmbedsChunks = own

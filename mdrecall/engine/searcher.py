@@ -110,11 +110,12 @@ class Searcher:
         reranker: RerankCaller | None = None,
         hide: Callable[[list[StoredChunk]], list[StoredChunk]] = list,
         sources: Sequence[SourceName] = ("memory",),
+        keeps_conversations: bool = False,
     ) -> None:
         """``why_no_vectors`` is the reason given in answers if ``vectors`` is None; ``hide`` leaves out chunks.
 
         Each of the ``sources`` is searched with the word statistics of its own, so that conversations do not change
-        what is found among notes.
+        what is found among notes. With ``keeps_conversations`` no server gets a word of them, nor of a prompt.
         """
         self.options = options
         self._sources = sources
@@ -125,6 +126,11 @@ class Searcher:
         self.why_no_vectors = why_no_vectors
         self.reranker = reranker
         self.hide = hide
+        self._keeps_conversations = keeps_conversations
+
+    def keeps(self, request: SearchRequest) -> bool:
+        """True if neither the query nor what it finds may be sent to a server."""
+        return self._keeps_conversations and (request.source == "sessions" or request.is_prompt)
 
     def search(
         self, request: SearchRequest, *, now: Moment = NO_MOMENT, transcripts: frozenset[str] | None = None
@@ -140,6 +146,8 @@ class Searcher:
             requests = [request._replace(source=source) for source in self._sources]
             notes, sessions = (self.search(one, now=now, transcripts=transcripts) for one in requests)
             return join_sources(notes, sessions, apply_request(self.options, request).max_results)
+        if self.keeps(request) and self.vectors and self.vectors.is_remote:
+            request = request._replace(mode="keyword")
         projects_of = self._chunks.chunks_of_projects()
         hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset()
         if not hidden:
@@ -257,7 +265,7 @@ class _Search:
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
-        if self._searcher.reranker is None:
+        if self._searcher.reranker is None or self._searcher.keeps(self._request):
             return _run_stages(candidates, context)
         problems: list[str] = []
         rerank = self._searcher.reranker.prepare(context.text, problems)

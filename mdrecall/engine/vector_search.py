@@ -88,6 +88,11 @@ class VectorSearcher:
         """True if embedding a query takes no time, so that it can be done when the weights of its words are known."""
         return self._embedders[0].embedder.traits.never_waits
 
+    @property
+    def is_remote(self) -> bool:
+        """True if a server embeds the queries."""
+        return any(each.embedder.traits.host for each in self._embedders)
+
     def embed_query(self, query: str, weights: Mapping[str, float]) -> EmbeddedQuery:
         """Embed a query with the first embedder that has vectors to search; raise ``Unavailable`` if none has."""
         problems: list[str] = []

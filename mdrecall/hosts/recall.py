@@ -96,7 +96,8 @@ def _find_fitting(
     used = _list_used_words(call) if is_later else frozenset()
     running = f"sessions/{call.event.host.name}/{call.event.session}.jsonl"
     seen: list[frozenset[str]] = []
-    for hit in memory.search(prompt.query, max_results=_MAX_LOOKED_AT, explain=True, now=call.now, projects=projects):
+    most, now = _MAX_LOOKED_AT, call.now
+    for hit in memory.search(prompt.query, max_results=most, explain=True, now=now, projects=projects, is_prompt=True):
         if hit.path == running or hit.origin == "digest" or hit.superseded or is_loaded_by(hit, call.event.host.name):
             continue
         run = find_focus(_choose_text(hit, stems), stems, _FOCUS_CHARS)

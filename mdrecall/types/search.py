@@ -63,6 +63,8 @@ class SearchRequest(NamedTuple):
     """The projects at hand. Of entries that hold the same words, theirs come first and those of others last."""
     session: str = ""
     """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
+    is_prompt: bool = False
+    """True if the query is what a person typed to an agent, and nobody has asked for a search."""
 
 
 def check_like(

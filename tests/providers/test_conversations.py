@@ -1,0 +1,64 @@
+"""No server is sent a word of conversations that no setting asks for; notes are."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mdrecall.sessions.host_conversations import HostState
+from mdrecall.sessions.host_formats import About
+from mdrecall.types import TranscriptRecord
+from tests.conftest import Workspace
+from tests.hosts.calls import Hooks
+from tests.providers.server import KEY, ProviderServer
+
+
+def configure(workspace: Workspace, server: ProviderServer, **more: object) -> None:
+    search = {"provider": "openai", "remote": {"baseUrl": server.url, "apiKey": KEY}, **more}
+    workspace.configure(json.dumps({"memorySearch": search, "mdrecall": {"queryTimeoutMs": 60_000}}))
+
+
+@pytest.fixture
+def notes(workspace: Workspace) -> Workspace:
+    """A note, and what was said to a coding agent."""
+    workspace.write("memory/fern.md", "The fern stands in the hall.\n")
+    said = TranscriptRecord(1, None, 0, "User", "The walrus eats pink clams.", "2026-02-10")
+    HostState(workspace.memory().settings.agent_folder).keep_words(
+        "claude-code", "a1", About(str(workspace.path)), [said]
+    )
+    return workspace
+
+
+def received(server: ProviderServer) -> str:
+    return " ".join(repr(request) for request in server.requests)
+
+
+def test_a_server_gets_notes_and_no_conversations(notes: Workspace, openai: ProviderServer, tmp_path: Path) -> None:
+    configure(notes, openai)
+    with notes.memory() as memory:
+        assert memory.sync().issues == ()
+        assert memory.search("what does the sea animal eat? pink clams").results[0].source == "sessions"
+        status = memory.status()
+    sent = received(openai)
+    assert "The fern stands" in sent
+    assert "sea animal" in sent, "Somebody has asked for this search."
+    assert "walrus" not in sent
+    assert not status.dirty
+    assert "name sessions in memorySearch.sources" in str(status.custom["providerNote"])
+    Hooks(notes, []).answer("prompt", prompt="where does the quiet fern stand nowadays?", cwd=tmp_path)
+    assert "quiet fern" not in received(openai)
+
+
+def test_naming_them_in_the_settings_allows_it(notes: Workspace, openai: ProviderServer, tmp_path: Path) -> None:
+    configure(notes, openai)
+    with notes.memory() as memory:
+        memory.sync()
+    configure(notes, openai, sources=["memory", "sessions"])
+    with notes.memory() as memory:
+        memory.sync()
+        assert memory.status().vector["chunks"] == 2
+    sent = received(openai)
+    assert "walrus" in sent
+    assert sent.count("The fern stands") == 1, "Its vector is in the cache."
+    Hooks(notes, []).answer("prompt", prompt="where does the quiet fern stand nowadays?", cwd=tmp_path)
+    assert "quiet fern" in received(openai)
