@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from mdrecall.sessions.host_conversations import HostChoice, HostSummary
 
 
+#: The entry of the journal by which the last tidying is undone.
+_TIDY = "tidy"
+
+
 def add_sessions(parser: CommandParser) -> None:
     about = "list: list the sessions; search: find messages by their words; history: print the last messages of a"
-    about += " session; show: print its records; save: turn its last messages into a note"
-    parser.value("action", "", about, choices=("list", "search", "history", "show", "save"))
+    about += " session; show: print its records; save: turn its last messages into a note; tidy: merge the digests that"
+    about += " earlier versions wrote"
+    parser.value("action", "", about, choices=("list", "search", "history", "show", "save", "tidy"))
     about = "a session from `mdrecall sessions list`, also by its session key; search: the words to look for"
     parser.value("session", "ID", about, nargs="*", default=[])
     parser.value("--from", "LINE", "show: start at this record", dest="from_line")
@@ -40,14 +45,16 @@ def add_sessions(parser: CommandParser) -> None:
     parser.flag("--tools", "history: also print tool calls and their results")
     parser.value("--messages", "N", "save: keep the last N messages (default: 15)")
     parser.value("--slug", "WORDS", "save: a few words for the name of the note", default="")
+    parser.flag("--apply", "tidy: change the notes; without it nothing is changed")
+    parser.flag("--undo", "tidy: take the last change back, byte for byte")
     about = "list, search and show only what this conversation may see; save: the session key to write into the note"
     parser.value("--session-key", "KEY", about, default="")
     add_common(parser)
 
 
 def run_sessions(options: argparse.Namespace) -> int:
-    if options.action == "list":
-        return _list(options)
+    if options.action in ("list", "tidy"):
+        return _list(options) if options.action == "list" else _tidy(options)
     if not options.session or (len(options.session) > 1 and options.action != "search"):
         if options.action == "search":
             raise QueryError("The query is empty.", hint='Say what to look for: mdrecall sessions search "blue door"')
@@ -128,6 +135,41 @@ def _show(options: argparse.Namespace) -> int:
         more = f"Read on in this record with --from {result.from_line} --from-char {result.next_char}."
     text = "\n".join(map(printable, result.text.split("\n")))
     return show(options, read_to_json(result), text, notes=[more], code=0 if result.line_count else 1)
+
+
+def _tidy(options: argparse.Namespace) -> int:
+    """Merge old digests, or take that back."""
+    from mdrecall.life.curate import Curator, merge_text
+    from mdrecall.life.journal import drop_entry, load_entry, save_entry
+    from mdrecall.notes.editing import hash_content
+    from mdrecall.notes.notes import list_days
+    from mdrecall.sessions.digest import merge_digests
+
+    with open_memory(options) as memory:
+        curator, index = Curator(memory), memory.settings.index_path
+        if options.undo:
+            kept = load_entry(index, _TIDY).get("notes", [])
+            for path, text, expected_hash in kept:
+                # One that was never written is as it was.
+                if curator.read(path).text != text:
+                    curator.save(path, text, expected_hash)
+            drop_entry(index, _TIDY)
+            told = f"{plural(len(kept), 'note')} as before." if kept else "There is nothing to undo."
+            return show(options, {"undone": [path for path, _, _ in kept]}, told, code=0 if kept else 1)
+        notes = [curator.read(path) for path in list_days(memory.settings.workspace)]
+        changed = [(note, merged) for note in notes if (merged := merge_digests(note.text)) != note.text]
+        if options.apply and changed:
+            entries = [
+                (note.path, note.text, hash_content(merge_text(note.data, merged, note.path)))
+                for note, merged in changed
+            ]
+            save_entry(index, _TIDY, {"notes": entries})
+            for note, merged in changed:
+                curator.save(note.path, merged, note.hash)
+    lines = [f"{note.path}: {len(note.text):,} to {len(merged):,} characters" for note, merged in changed]
+    after = "To take it back, run `mdrecall sessions tidy --undo`." if options.apply else "To do it, add --apply."
+    notices = [after if changed else "There are no old digests."]
+    return show(options, {"notes": [note.path for note, _ in changed]}, *lines, notes=notices, code=0 if changed else 1)
 
 
 def _save(options: argparse.Namespace) -> int:

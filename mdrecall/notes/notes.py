@@ -167,14 +167,19 @@ def append_daily(
         raise write_error(error, workspace, shown) from error
 
 
-def read_days(workspace: str, since: str, *, max_bytes: int) -> Iterator[str]:
-    """Yield the texts of the last notes of days, from a day on; one that cannot be read is left out."""
+def list_days(workspace: str) -> list[str]:
+    """Return the paths of the notes of days, the oldest first."""
     try:
         names = sorted(os.listdir(os.path.join(workspace, MEMORY_FOLDER)))
     except OSError:
-        return
-    days = [name for name in names if _DAY.fullmatch(name.removesuffix(NOTE_ENDING)) and name >= since]
-    for shown in (f"{MEMORY_FOLDER}/{name}" for name in days[-_MAX_DAYS:]):
+        return []
+    return [f"{MEMORY_FOLDER}/{name}" for name in names if _DAY.fullmatch(name.removesuffix(NOTE_ENDING))]
+
+
+def read_days(workspace: str, since: str, *, max_bytes: int) -> Iterator[str]:
+    """Yield the texts of the last notes of days, from a day on; one that cannot be read is left out."""
+    days = [path for path in list_days(workspace) if path >= f"{MEMORY_FOLDER}/{since}"]
+    for shown in days[-_MAX_DAYS:]:
         with suppress(ReadError):
             yield decode(read_below(workspace, shown, shown=shown, max_bytes=max_bytes).data)
 

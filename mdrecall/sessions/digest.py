@@ -181,6 +181,12 @@ _MARK = re.compile(
     rf"^{DIGEST_MARK}host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{{1,12}}-(\d{{1,12}}) -->\s*$", re.MULTILINE
 )
 _HEADING = "## Session "
+# What earlier versions wrote.
+_OLD_ITEM = re.compile(r"- (Asked|Said|Open|Files changed|Commands|Commits): ")
+_OLD_QUOTE = re.compile(r" \(L\d+\)$")
+_OLD_TIME = r"((?:\d{4}-\d\d-\d\d )?\d\d:\d\d)"
+_OLD_HEADING = re.compile(rf"## Session (?:{_OLD_TIME}(?:–{_OLD_TIME})? )?(.*?) ?\([^()]*\)")
+_FIRST_RECORD = re.compile(r" lines=\d+")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]+")
 
@@ -285,6 +291,49 @@ def hide_others(note: str, projects: Collection[str]) -> str:
     """Return a note with blank lines for the digests and entries of other projects, and for annotations."""
     known = read_projects(projects)
     return hide_entries(hide_digests(note, projects), lambda marks: not is_for(marks.project, known))[0]
+
+
+def merge_digests(note: str) -> str:
+    """Return a note with one section for each session instead of those that earlier versions wrote for each turn.
+
+    It stands where the last of them stood. A section that holds a line of somebody else stays as it is.
+    """
+    sessions: dict[tuple[str, ...], list[Section]] = {}
+    for section in find_sections(note):
+        if section.heading.endswith(")") and section.lines and all(map(_OLD_ITEM.match, section.lines)):
+            sessions.setdefault((section.host, section.session, section.project), []).append(section)
+    lines, cuts = note.split("\n"), dict[int, tuple[int, list[str]]]()
+    for sections in sessions.values():
+        cuts |= {section.first: (section.last, []) for section in sections}
+        mark = _FIRST_RECORD.search(lines[sections[0].last - 1])
+        last = _FIRST_RECORD.sub(mark[0] if mark else "", lines[sections[-1].last - 1])
+        cuts[sections[-1].first] = (sections[-1].last, [*_merge(sections), last])
+    for first, (last_line, merged) in sorted(cuts.items(), reverse=True):
+        is_between = first > 1 and last_line < len(lines) and not lines[first - 2].strip() + lines[last_line].strip()
+        lines[first - 1 : last_line + (is_between and not merged)] = merged
+    return "\n".join(lines)
+
+
+def _merge(sections: Sequence[Section]) -> list[str]:
+    """Return the heading and the lines of one section with what several say."""
+    items = [line.removeprefix("- ").partition(": ")[::2] for section in sections for line in section.lines]
+    asked, said, left, files, commits = (
+        [_OLD_QUOTE.sub("", text).strip('"') for label, text in items if label == wanted]
+        for wanted in ("Asked", "Said", "Open", "Files changed", "Commits")
+    )
+    lists = {
+        "wanted": [sentence for text in asked for kind, sentence in find_marked(text) if kind == "wanted"],
+        "decided": [sentence for text in (*asked, *said) for kind, sentence in find_marked(text) if kind == "decided"],
+        "open": left,
+        "files": [name for text in files for name in re.findall(r"(?:^|, )([^,]+) \(\d+\)", text)],
+        "commits": [" ".join(found) for text in commits for found in re.findall(r'([0-9a-f]{7,12}) "([^"]*)"?', text)],
+    }
+    kept: dict[str, Any] = {name: tuple(dict.fromkeys(texts))[-_MOST[name] :] for name, texts in lists.items()}
+    first, last = (_OLD_HEADING.fullmatch(one.heading) for one in (sections[0], sections[-1]))
+    times = [time for found in (first, last) if found for time in (found[1], found[2]) if time]
+    heading = f"{_HEADING}{_span(times)}{first[3] if first else ''}".rstrip()
+    title = _shorten(asked[0], _MAX_TITLE_CHARS) if asked else ""
+    return [f"{heading}: {title}" if title else heading, *_render_lines(Outline(**kept))]
 
 
 def _write_key(project: str) -> str:

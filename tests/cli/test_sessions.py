@@ -107,3 +107,37 @@ def test_the_json_of_a_saved_session_is_its_path(run: Run, workspace: Workspace,
     saved = run("sessions", "save", "talk", "--slug", "the key", "--json").json
     assert list(saved) == ["path"]
     assert "In the drawer." in (workspace.path / saved["path"]).read_text()
+
+
+def test_old_digests_are_merged_on_request_and_that_can_be_taken_back(run: Run, workspace: Workspace) -> None:
+    turns = "\n".join(
+        f'## Session 09:0{number} shop (codex s)\n- Asked: "mend the fence" (L{number})\n'
+        f"<!-- mdrecall:digest host=codex session=s lines={number}-{number} -->\n"
+        for number in range(1, 4)
+    )
+    notes = {
+        "memory/2026-02-10.md": f"# Tuesday\r\n\r\nmine  \r\n\r\n{turns}\nno end".replace("\r\n", "\n").replace(
+            "\n", "\r\n"
+        ),
+        "memory/2026-02-11.md": "# Wednesday\n\nmine\n",
+    }
+    for path, text in notes.items():
+        (workspace.path / path).parent.mkdir(exist_ok=True)
+        (workspace.path / path).write_bytes(text.encode())
+
+    def read() -> dict[str, str]:
+        return {path: (workspace.path / path).read_bytes().decode() for path in notes}
+
+    assert run("sessions", "tidy", "--undo").code == 1
+    assert run("sessions", "tidy").out.startswith("memory/2026-02-10.md: ")
+    assert read() == notes
+    assert run("sessions", "tidy", "--apply", "--json").json == {"notes": ["memory/2026-02-10.md"]}
+    merged = read()
+    assert merged["memory/2026-02-10.md"] == (
+        "# Tuesday\r\n\r\nmine  \r\n\r\n## Session 09:01–09:03 shop: mend the fence\r\n"
+        "<!-- mdrecall:digest host=codex session=s lines=1-3 -->\r\n\r\nno end"
+    )
+    assert merged["memory/2026-02-11.md"] == notes["memory/2026-02-11.md"]
+    assert run("sessions", "tidy", "--apply").code == 1
+    assert run("sessions", "tidy", "--undo").out == "1 note as before.\n"
+    assert read() == notes

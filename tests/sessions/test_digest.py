@@ -13,6 +13,7 @@ from mdrecall.sessions.digest import (
     find_mark,
     find_sections,
     hide_digests,
+    merge_digests,
     render_section,
     safe_name,
 )
@@ -339,6 +340,50 @@ def test_the_sections_of_a_note_are_found_and_nothing_of_the_person_is_in_one() 
     assert [line for line in hidden.split("\n") if line] == [
         "# Tuesday", "before", first.heading, *first.lines, "after the mark"
     ]  # fmt: skip
+
+
+def old_digest(time: str, numbers: str, *items: str, session: str = "5f0c1234-aaaa") -> str:
+    mark = f"<!-- mdrecall:digest host=claude-code session={session} project=p lines={numbers} -->"
+    return "\n".join((f"## Session {time} shop@main (claude-code {session[:8]}…)", *items, mark)) + "\n"
+
+
+def test_the_sections_of_earlier_versions_become_one_and_the_lines_of_the_person_stay() -> None:
+    one = old_digest(
+        "09:00–09:10",
+        "1-9",
+        '- Asked: "fix the pool" (L1)',
+        "- Files changed: src/db/pool.py (2), src/db/queue.py (1)",
+        "- Commands: `pytest -q` (2, last ok)",
+        '- Commits: a828e60 "Keep 12 connections", a828e61 "Mend it"',
+    )
+    two = old_digest(
+        "09:20",
+        "10-20",
+        '- Asked: "The queue should be mended as well." (L10)',
+        '- Said: "We decided to keep 12 connections." (L11)',
+        '- Said: "It is slow because of the index." (L12)',
+        '- Open: "The retry test still fails." (L20)',
+    )
+    other = old_digest("09:15", "1-3", '- Asked: "paint the barn" (L1)', session="b")
+    mixed = old_digest("10:00", "21-30", '- Asked: "x" (L21)', "a line of mine")
+    new = digest(at(31, asked("water the garden")))
+    note = f"# Tuesday\n\nmine\n\n{one}\n{other}\nmine too\n\n{two}\n{mixed}\n{new}"
+    merged = merge_digests(note)
+    assert merged == (
+        "# Tuesday\n\nmine\n\n"
+        "## Session 09:15 shop@main: paint the barn\n"
+        "<!-- mdrecall:digest host=claude-code session=b project=p lines=1-3 -->\n\nmine too\n\n"
+        "## Session 09:00–09:20 shop@main: fix the pool\n"
+        "- Wanted: The queue should be mended as well.\n"
+        "- Decided: We decided to keep 12 connections.\n"
+        "- Open: The retry test still fails.\n"
+        "- Files: src/db (2)\n"
+        "- Commits: a828e60 Keep 12 connections, a828e61 Mend it\n"
+        "<!-- mdrecall:digest host=claude-code session=5f0c1234-aaaa project=p lines=1-20 -->\n\n"
+        f"{mixed}\n{new}"
+    )
+    assert merge_digests(merged) == merged
+    assert find_mark(merged, "claude-code", "5f0c1234-aaaa") == 31
 
 
 def test_an_id_of_a_session_becomes_a_safe_name() -> None:
