@@ -1,5 +1,6 @@
 """The record of what models were shown, silenced texts, and memory that is off for a session."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ from mdrecall.sessions.messages import wrap_memory
 from mdrecall.sessions.own_words import find_switch
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
+from tests.hosts.conftest import OpenHost
 from tests.hosts.conversation import NOW, Conversation
+from tests.hosts.model import Model
+from tests.hosts.test_model import IN_SUITE
+from tests.hosts.test_scenario import ask
+from tests.processes import marked, until
 
 PROMPT = "how many connections does the database pool have?"
 FACT = "The database pool has twelve connections."
@@ -254,3 +260,22 @@ def test_memory_on_brings_nothing_back_that_was_forgotten_otherwise(hooks: Hooks
     assert open_tombstones(settings).load().is_forgotten_session("s2")
     forget_session(settings, "s2", NOW, is_kept=True)
     assert not open_tombstones(settings).load().is_forgotten_session("s2")
+
+
+@pytest.mark.parametrize("name", IN_SUITE)
+def test_a_real_session_is_switched_off_and_the_log_tells_of_the_others(
+    name: str, real_host: OpenHost, model: Model, tmp_path: Path
+) -> None:
+    host, shop = real_host(name), tmp_path / "shop"
+    shop.mkdir()
+    assert host.mdrecall("install", name, cwd=shop).code == 0
+    if name == "codex":
+        host.approve_hooks(shop)
+    for prompt in ("The staging database listens on port 6544.", "memory off", "Which port does staging listen on?"):
+        ask(host, prompt, shop)
+        assert until(lambda: not marked(host.mark)), "The last digest is written."
+    assert "Memory is off in this session" in model.requests_with("memory off")[-1].text
+    told = host.mdrecall("log", cwd=shop).out
+    assert re.search(r"prompt  [1-9]\d* ms  a question, at least 0\..*\n.*\n +User: The staging database", told)
+    kept = (file for file in host.home.rglob("*") if file.is_file() and "mdrecall" in str(file))
+    assert not [file for file in kept if b"memory off" in file.read_bytes()]
