@@ -2,6 +2,7 @@
 
 import re
 from html import escape, unescape
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +11,13 @@ from playwright.sync_api import Page
 
 from mdrecall.extras.page.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
 from mdrecall.extras.page.read import _turn_pages, show_note
+from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.types import ReadResult
-from tests.page.conftest import Site
+from tests.conftest import Workspace
+from tests.page.conftest import Site, serve
 from tests.page.visits import make_visit, open_memories
 from tests.page.worlds import open_page
+from tests.sessions.host_transcripts import write_host
 
 NOTE = """---
 title: Priya
@@ -267,3 +271,18 @@ def test_pages_are_turned_to_the_parts_beside(number: int, links: list[str], whe
     assert where in shown
     assert [f"{title} {part}" for part, title in re.findall(r'href="\?(\d)"[^>]*>([^<]+)<', shown)] == links
     assert _turn_pages(visit, "a.md", parts[:1], 0) is None
+
+
+def test_what_a_coding_agent_keeps_is_shown_and_not_edited(workspace: Workspace, tmp_path: Path) -> None:
+    folder = Path(write_host(workspace.home, "claude-code", folder=str(tmp_path))).parent
+    HostState(workspace.memory().settings.agent_folder).follow("claude-code", FollowedHost(str(folder.parent)))
+    (folder / "memory").mkdir()
+    (folder / "memory" / "queue.md").write_text("The deploy queue is called marigold.\n")
+    path = workspace.memory().search("deploy queue")[0].path
+    with serve(workspace) as site:
+        shown = site.get("note", path=path)
+        assert (shown.status, "around" in shown.body) == (200, False)
+        assert "called marigold" in shown.body
+        assert "by claude-code" in shown.body
+        assert "Delete" not in shown.body
+        assert site.get("edit", path=path).status == 404

@@ -8,7 +8,7 @@ from mdrecall.errors import FileMissing, RecallError
 from mdrecall.extras.page.markdown import NoteUrls, Part, find_heading, find_line, meets, render_note, split_note
 from mdrecall.extras.page.page import Child, Html, Page, Redirect, Visit, join, plural, show_pages, tabulate, tag
 from mdrecall.life.curate import Curator
-from mdrecall.patterns import drop_ending
+from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.annotations import least_trusted, line_origins, path_origin
 from mdrecall.text.notes import read_fields
 from mdrecall.types import NoteFile, ReadResult
@@ -92,7 +92,7 @@ def show_note(visit: Visit) -> Page:
     try:
         found = Curator(visit.memory).locate(note.path).found
     except RecallError:
-        # Only a shared index holds it.
+        # Only a shared index holds it, or a coding agent keeps it.
         found = None
     first = visit.number("from")
     cited = first, max(first, visit.number("to"))
@@ -126,7 +126,9 @@ def show_note(visit: Visit) -> Page:
             data_load=visit.url("around", path=note.path, part=1),
             aria_label="Around this note",
             class_="around",
-        ),
+        )
+        if not host_of(note.path)
+        else None,
     )
     return Page(title, body, "notes")
 
@@ -178,7 +180,7 @@ def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) ->
         size = f"{found.st_size:,} bytes, {plural(note.total_lines, 'line')}"
         facts += [("Size", size), ("Changed", visit.show_time(found.st_mtime))]
     else:
-        facts.append(("Kept", "on another machine"))
+        facts.append(("Kept", f"by {host_of(note.path)}" if host_of(note.path) else "on another machine"))
     origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
     if origins:
         facts.append(("Written by", least_trusted(origins) if len(origins) == 1 else ", ".join(sorted(origins))))
