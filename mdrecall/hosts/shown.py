@@ -57,7 +57,8 @@ def record_shown(call: HookCall, shown: Iterable[Shown], why: str = "") -> None:
     lines = [
         {"citation": each.citation, "score": round(each.score, 2), "why": each.why, **_sign(call.settings, each.text)}
         for each in shown
-        if not silenced.holds(each.text)
+        # A rule or a fence has no words by which it could be recognised.
+        if _split(each.text) and not silenced.holds(each.text)
     ]
     record = {
         "at": f"{call.now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -112,7 +113,7 @@ class Silenced:
         """True if a text holds one that is silenced."""
         units = _split(text) if self.lines else []
         hashes = {*_hash_runs(self._settings, units, len(units))}
-        return any(2 * len(hashes.intersection(runs.split())) >= len(runs.split()) for runs in self.lines)
+        return any(2 * len(hashes.intersection(runs.split())) >= len(runs.split()) > 0 for runs in self.lines)
 
     def hide(self, text: str) -> str:
         """Return a text for a model without the lines that are silenced."""

@@ -181,6 +181,15 @@ def test_a_silenced_line_is_left_out_of_the_text_at_the_start(hooks: Hooks) -> N
     assert "Ben has a dog" in text
 
 
+def test_a_line_without_words_is_neither_recorded_nor_silences_all_others(hooks: Hooks) -> None:
+    hooks.workspace.write("MEMORY.md", "# Facts\n\n---\n\n```\nAna prefers tea.\n```\n")
+    hooks.answer("session-start")
+    assert [text for text in read_texts(hooks) if text != FACT.rstrip(".")] == ["Ana prefers tea"]
+    Silenced(settings_of(hooks)).switch({"citation": "MEMORY.md#L3", "words": 0, "runs": ""})
+    assert not Silenced(settings_of(hooks)).holds("---")
+    assert not Silenced(settings_of(hooks)).holds(FACT)
+
+
 def test_only_so_many_texts_are_silenced(hooks: Hooks) -> None:
     for number in range(305):
         runs, line = f"{number:010x} {number + 999:010x}", {"citation": f"a.md#L{number}", "words": 9}
