@@ -65,7 +65,8 @@ _USUAL_MULTIPLIER = 4
 _WIDER, _WIDER_OF_MOST = 60, 4
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
-# The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
+# The vectors of as many chunks within a range of days, or of a quarter of all, are compared one by one; of more, the
+# nearest are searched.
 _MAX_COMPARED = 4_000
 
 
@@ -315,9 +316,9 @@ class _Search:
         if within is None:
             near = vectors.nearest(embedded, limit + len(self._hidden))
             return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
-        if len(within) > _MAX_COMPARED:
+        every = self._chunks.count()
+        if len(within) > min(_MAX_COMPARED, every // _WIDER_OF_MOST):
             found: list[tuple[int, float]] = []
-            every = self._chunks.count()
             for count in (min(_WIDER, _WIDER_OF_MOST * every // len(within)) * limit, every):
                 near = vectors.nearest(embedded, count)
                 found = [entry for entry in near if entry[0] in within][:limit]
