@@ -218,8 +218,13 @@ class Memory:
         """
         from mdrecall.notes.notes import append_note
         from mdrecall.notes.tombstones import open_tombstones
+        from mdrecall.patterns import WISHES_FILE
 
         note = self._resolve_note(file or "", now, session_key)
+        if WISHES_FILE.fullmatch(note.shown):
+            # Sessions follow what it says: no program may add a line as the person's.
+            hint = "Edit it with an editor, or write to another note."
+            raise PathRefused(f"{note.shown} holds wishes, and nothing is appended to it.", path=note.shown, hint=hint)
         max_bytes = self.settings.mdrecall.max_file_bytes
         text = open_tombstones(self.settings).load().mask(text)
         return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)

@@ -68,3 +68,7 @@ def _match_parts(parts: list[str], globs: list[str], matches: Callable[[str, str
     if globs[0] == "**":
         return any(_match_parts(parts[skipped:], globs[1:], matches) for skipped in range(len(parts) + 1))
     return bool(parts) and matches(parts[0], globs[0]) and _match_parts(parts[1:], globs[1:], matches)
+
+
+#: The paths of files of wishes: for all projects, and of one, whose name and hash follow.
+WISHES_FILE = compile_later(rf"memory/wishes(-.+-[0-9a-f]{{8}})?{NOTE_ENDING_PATTERN}", re.IGNORECASE)

@@ -396,14 +396,13 @@ class StoreOptions(Section, dropped=("fallback",)):  # mdrecall.store
     workspace: str = setting(text(), "", "The name of this memory in the database; agent and folder if not set.")
 
 
-class HostOptions(Section):  # mdrecall.hosts
+class HostOptions(Section, dropped=("flushHeadless",)):  # mdrecall.hosts
     session_start: bool = setting(flag(), True, "Show the model what matters of the memory when a session starts.")
     prompt: bool = setting(
         flag(), True, "Search the memory for each prompt, and show what fits; for that, keep what you say in sessions."
     )
     digest: bool = setting(flag(), True, "Write what was asked, done and decided into the note of the day.")
-    flush: bool = setting(flag(), True, "Ask the model to write down what matters before its context is full.")
-    flush_headless: bool = setting(flag(), False, "Do so also where nobody sits in front of the agent.")
+    flush: bool = setting(flag(), True, "Ask the model once in a session to confirm wishes and keep what matters.")
     max_chars: int = setting(
         whole(500), 2_400, "Characters that a hook shows to the model; one outside of ASCII counts as four."
     )
@@ -555,6 +554,11 @@ class Settings(NamedTuple):
         # While qmd cannot answer, the builtin backend does.
         by_qmd = self.memory.backend == "qmd" and self.memory.qmd.sessions.enabled
         return by_qmd or "sessions" in self.memory_search.sources
+
+    @property
+    def wishes_state(self) -> str:
+        """The file with the hashes of written wishes, what models were asked, and how many requests sessions had."""
+        return os.path.join(self.state_dir, "mdrecall-wishes.json")
 
     @property
     def agent_folder(self) -> str:

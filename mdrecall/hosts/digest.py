@@ -1,4 +1,4 @@
-"""Digests of a host's session in the day's note, and the request to its model to write down what matters.
+"""Digests of a host's session in the day's note.
 
 At each stop, what is new in the transcript goes into an outline, in the session's file beside the index. When the
 session ends, is compacted or has been idle for long, the outline becomes a section of the note, written once, whole or
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from mdrecall import state_files
 from mdrecall.config.settings import Settings
 from mdrecall.errors import RecallError
-from mdrecall.flush import flush_rules
 from mdrecall.locks import FileLock
 from mdrecall.notes.clock import read_moment, user_time
 from mdrecall.notes.notes import NotePath, append_note, read_days
@@ -29,7 +28,6 @@ from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sessions import digest
 from mdrecall.sessions.digest import Outline, Section, find_mark, find_sections, safe_name
-from mdrecall.sessions.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.types import HostRecord, TranscriptRecord
 
 if TYPE_CHECKING:
@@ -56,10 +54,9 @@ _NICENESS = 10
 #: How long to wait for the transcript of a session that has ended, and how long it must stay the same to be complete.
 _MAX_WAIT_S = 5.0
 _SETTLES_S = 0.2
-_FLUSH_ENDING = ".flush"
 
 
-_T = TypeVar("_T", "Progress", "_Context", Outline)
+_T = TypeVar("_T", "Progress", Outline)
 
 
 class Progress(NamedTuple):
@@ -351,14 +348,19 @@ def _origin_of(progress: Progress) -> digest.Origin:
 
 
 def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRecord]) -> None:
-    """Keep what the person said, so that it can be found where conversations are not followed."""
+    """Keep what the person said, so that it can be found where conversations are not followed, and the wishes in it."""
+    from mdrecall.hosts.wishes import keep_wishes
     from mdrecall.sessions.host_conversations import HostState
     from mdrecall.sessions.host_formats import About
+    from mdrecall.sessions.jsonl import one_line
 
+    if said:
+        keep_wishes(settings, f"{progress.host} {progress.session}", progress.folder, said)
     state = HostState(settings.agent_folder)
     host = state.list_known().get(progress.host)
     if settings.mdrecall.hosts.prompt and said and not (host and host.refuses(progress.folder)):
-        state.keep_words(progress.host, progress.session, About(progress.folder, progress.place), said)
+        lines = [record._replace(text=one_line(record.text)) for record in said]
+        state.keep_words(progress.host, progress.session, About(progress.folder, progress.place), lines)
 
 
 def _read_records(
@@ -370,7 +372,7 @@ def _read_records(
     """
     from mdrecall.notes.tombstones import open_masks
     from mdrecall.sessions.hosts import read_steps
-    from mdrecall.sessions.jsonl import day_of, one_line
+    from mdrecall.sessions.jsonl import day_of
     from mdrecall.sessions.own_words import split_words
 
     mark = 0 if progress.outline.first else _find_mark(settings, progress)
@@ -389,8 +391,7 @@ def _read_records(
                 record = record._replace(steps=())
             for step in record.steps:
                 if step.kind == "user" and (words := split_words(step.text)[0]):
-                    text = one_line(redact(words))
-                    said.append(TranscriptRecord(record.number, None, 0, "User", text, day_of(record.at)))
+                    said.append(TranscriptRecord(record.number, None, 0, "User", redact(words), day_of(record.at)))
             if record.number > mark:
                 yield record
             if size >= MAX_BYTES or not has_time():
@@ -437,78 +438,6 @@ def _start_detached(path: str, settings: Settings) -> None:
     )
     # A process that stays alive, such as a server, must take note of the end, or the child stays as a zombie.
     threading.Thread(target=child.wait, daemon=True).start()
-
-
-class _Context(NamedTuple):
-    """What is known about the context of a session, and when its model was asked."""
-
-    number: int = 0
-    """The last record that was read."""
-    offset: int = 0
-    tokens: int = 0
-    compactions: int = 0
-    requests: int = 0
-    """How many times the model was asked."""
-    asked_at: int = -1
-    """The number of compactions when it was asked last; -1 if it never was."""
-
-
-def ask_for_flush(event: "HookEvent", settings: Settings, now: datetime) -> str:
-    """Return what to ask the host's model at a stop, if its context is nearly full; empty if nothing is to be asked.
-
-    A request costs a turn, so it is recorded before it is made: one that gets lost is not repeated.
-    """
-    if not _may_ask(event, settings):
-        return ""
-    path = progress_path(settings, event.host.name, event.session) + _FLUSH_ENDING
-    with lock_progress(settings) as is_ours:
-        if not is_ours:
-            return ""
-        known = _load(path, _Context())
-        context = _count_on(known, event)
-        turn = Turn(
-            context_window=settings.defaults.context_tokens or DEFAULT_WINDOW,
-            total_tokens=context.tokens,
-            compaction_count=context.compactions,
-        )
-        history = FlushHistory(flushed_count=context.asked_at if context.asked_at >= 0 else None)
-        is_due = decide(flush_rules(settings), turn, history).run
-        if is_due:
-            context = context._replace(requests=context.requests + 1, asked_at=context.compactions)
-        if context != known:
-            state_files.save(path, context._asdict())
-    if not is_due:
-        return ""
-    custom = settings.compaction.memory_flush.prompt
-    return make_request(user_time(now, None, settings.defaults.user_timezone), settings.workspace, user=custom)
-
-
-def _may_ask(event: "HookEvent", settings: Settings) -> bool:
-    """True if the host's model may be asked for a turn: at a real stop of a session that a person sits in front of."""
-    hosts = settings.mdrecall.hosts
-    is_stop = event.event == "stop" and not event.is_stop_active and not event.is_subagent
-    is_seen = not event.is_headless or hosts.flush_headless
-    return bool(is_stop and is_seen and hosts.flush and event.session and stamp_of_transcript(event.transcript))
-
-
-def _count_on(context: _Context, event: "HookEvent") -> _Context:
-    """Return the context after the records that were added since; what is too much for once comes next time."""
-    from mdrecall.sessions.hosts import read_steps
-
-    size = 0
-    for record in read_steps(event.host.name, event.transcript, offset=context.offset, number=context.number):
-        if record.end is None or size >= MAX_BYTES:
-            break
-        size += record.size
-        compactions = sum(step.kind == "compaction" for step in record.steps)
-        context = context._replace(
-            number=record.number,
-            offset=record.end,
-            # What was counted before a compaction says nothing about what is left after it.
-            tokens=record.tokens or (0 if compactions else context.tokens),
-            compactions=context.compactions + compactions,
-        )
-    return context
 
 
 def main(arguments: list[str]) -> None:

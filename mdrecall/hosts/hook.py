@@ -103,17 +103,17 @@ def _write_digest(call: HookCall) -> Iterator[Answer]:
             yield Answer(f"What was asked, done and decided so far is in {call.settings.workspace}/{note}.")
 
 
-def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
-    from mdrecall.hosts.digest import ask_for_flush
+def _ask_about_wishes(call: HookCall) -> Iterator[Answer]:
+    from mdrecall.hosts.wishes import ask_about_wishes
 
-    yield Answer(ask=ask_for_flush(call.event, call.settings, call.now))
+    yield Answer(ask=ask_about_wishes(call.event, call.settings))
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
     "session-start": (_introduce, _register, _show_memory, _finish_earlier),
     "prompt": (_switch, _show_fitting_notes),
     "before-compaction": (_write_digest,),
-    "stop": (_write_digest, _ask_for_flush),
+    "stop": (_write_digest, _ask_about_wishes),
     "session-end": (_write_digest,),
 }
 

@@ -20,6 +20,7 @@ from mdrecall.text.annotations import BY_SESSION, is_for, line_authors, read_pro
 from mdrecall.text.markdown import cut_tokens, quarter_tokens
 
 _MAX_WISH_TOKENS = 400
+_WISHES = "## The user's standing wishes: follow them unless the user now says otherwise; the newest wins"
 # All other lengths are in quarters of tokens. A longer path takes more room than it is worth.
 _MAX_PATH = 160
 #: The last session, the open tasks, and one line of them, which leads to the rest. One of a note may be a paragraph.
@@ -99,14 +100,20 @@ class _Start:
         return []
 
     def list_wishes(self) -> str:
-        """Return what the person wants in every session."""
-        from mdrecall.sessions.wish_files import name_file, read_wishes, render_wishes
+        """Return what the person wants in every session: the confirmed wishes first, then the newest candidates."""
+        from mdrecall.notes.repository import name_wishes
+        from mdrecall.sessions.wishes import read_wishes
 
-        text = render_wishes(self._settings, self._projects, min(_MAX_WISH_TOKENS, self._room // 4))
-        for project in ("", *self._projects) if text else ():
-            wishes = ((f"{name_file(project)}#L{line}", wish) for line, wish in read_wishes(self._settings, project))
-            self.shown += [Shown(place, wish.text, why="wish") for place, wish in wishes if f"\n- {wish.text}" in text]
-        return self._take(text)
+        files = ((name_wishes(project), read_wishes(self._settings, project)) for project in ("", *self._projects))
+        found = [(wish, f"{path}#L{line}") for path, wishes in files for line, wish in wishes.items()]
+        found.sort(key=lambda each: (each[0].is_confirmed, each[0].day), reverse=True)
+        marks = [" ".join(filter(None, (wish.day, "" if wish.is_confirmed else "unconfirmed"))) for wish, _ in found]
+        texts = [f"- {wish.text}" + f" ({mark})" * bool(mark) for (wish, _), mark in zip(found, marks, strict=True)]
+        lines = [Shown(place, text, why="wish") for (_, place), text in zip(found, texts, strict=True)]
+        notice, self._notice = self._notice, ""
+        text = self._take_notes(_WISHES, lines, 4 * _MAX_WISH_TOKENS)
+        self._notice = notice
+        return text
 
     def find_session(self) -> str:
         """Return the last session of this project in three lines; in the folder of the notes, of any project."""

@@ -1,18 +1,22 @@
 """Say that a newer line replaces an older one: the old line stays, and a comment at its end says what replaces it.
 
+A file of wishes is changed instead: only lines whose hashes are in the state folder go, any other is the person's.
+
 ``<!-- status: superseded | by: memory/2026-11-16.md#L4 | on: 2026-11-16 -->``. Whoever deletes the comment undoes it.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mdrecall.errors import ArgumentError, ReadError, RecallError
+from mdrecall.config.settings import Settings
+from mdrecall.errors import ArgumentError, FileMissing, ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
-from mdrecall.notes.opening import read_below
+from mdrecall.notes.opening import decode, read_below
 from mdrecall.text.annotations import line_origins, read_annotated, read_annotations
 from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
@@ -21,6 +25,9 @@ from mdrecall.text.statements import Claim, Conflicts, Statement, find_change, f
 from mdrecall.types import Appended, SourceName, format_citation
 from mdrecall.types.documents import parse_citation
 
+if TYPE_CHECKING:
+    from mdrecall.sessions.wishes import Wish
+
 #: Results of a search that are looked through for the line that a text means, or that it may replace.
 _MAX_RESULTS = 10
 _MAX_SUGGESTIONS = 3
@@ -28,6 +35,7 @@ _MAX_SUGGESTIONS = 3
 _MAX_NEW_CHARS = 2_000
 #: A line may be a long paragraph; its beginning says which it is.
 _MAX_SHOWN = 300
+_ABOUT_WISHES = "Edit it as you like: what you delete does not come back."
 #: About a second of reading statements. The notes that changed last come first, and the report says what is left out.
 _MAX_CLAIMS = 20_000
 
@@ -256,3 +264,29 @@ def _plain(line: str) -> str:
 def _no_line_error(message: str) -> ArgumentError:
     hint = "Search for it, and give the citation of the line, such as memory/2026-02-10.md#L3."
     return ArgumentError(message, name="supersedes", hint=hint)
+
+
+def change_wishes(settings: Settings, project: str, removed: Mapping[int, "Wish"], added: "Sequence[Wish]") -> None:
+    """Remove lines of a file of wishes and add others, whole or not at all. Raise a ``WriteError`` if that fails."""
+    from mdrecall.notes.editing import change_error, edit_content
+    from mdrecall.notes.notes import create_file
+    from mdrecall.notes.repository import name_wishes
+    from mdrecall.sessions.wishes import CANDIDATES, CONFIRMED, MAX_BYTES, parse_wishes
+
+    path, data = name_wishes(project), b""
+    with suppress(FileMissing):
+        data = read_below(settings.workspace, path, shown=path, max_bytes=MAX_BYTES).data
+    if not removed.items() <= parse_wishes(data, project).items():
+        raise change_error(path)
+    title = f"# Wishes <!-- project: {project} -->" if project else "# Wishes"
+    old = data or "\n".join((title, "", _ABOUT_WISHES, "", CONFIRMED, "", CANDIDATES, "")).encode()
+    lines = [line.rstrip() for line in decode(old).split("\n")]
+    edits = [LineEdit(number, number) for number in removed]
+    for heading in (CONFIRMED, CANDIDATES):
+        items = tuple(f"- {wish.text} ({wish.day})" for wish in added if wish.is_confirmed == (heading == CONFIRMED))
+        at = lines.index(heading) + 1 if heading in lines else len(lines)
+        edits += [LineEdit(at + 1, at, items if heading in lines else (heading, *items))] if items else []
+    if data:
+        replace_lines(settings.workspace, path, edits, hash_content(data))
+    else:
+        create_file(settings.workspace, path, edit_content(old, edits))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mdrecall.config.environment import find_locations
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
 from mdrecall.notes.opening import read_beginning
-from mdrecall.patterns import compile_later
+from mdrecall.patterns import NOTE_ENDING, compile_later
 from mdrecall.text.annotations import BROKEN_PROJECT
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ def name_project(key: str) -> str:
 
     name = re.sub("[^a-z0-9]+", "-", key.rstrip("/").rpartition("/")[2].lower())[:_MAX_NAME_CHARS].strip("-")
     return f"{name or 'project'}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
+def name_wishes(project: str) -> str:
+    """Return the path of the wishes of a project; without a project, of those that hold everywhere."""
+    return f"memory/wishes{f'-{name_project(project)}' if project else ''}{NOTE_ENDING}"
 
 
 def find_main_root(root: str) -> str:

@@ -212,22 +212,6 @@ def make_prompts(
     return Prompts("\n\n".join(filter(None, (extra_system.strip(), added))), asked, daily_path(moment))
 
 
-def make_request(moment: datetime, folder: str, *, user: str | None = None) -> str:
-    """Return the request to a model that works in another folder than its notes; ``folder`` is theirs.
-
-    A custom prompt takes the place of the built-in one.
-    """
-    path = f"{folder.rstrip('/')}/{daily_path(moment)}"
-    if (user or "").strip():
-        return f"{make_prompts(moment, user=user).user}\nThe file to write to: {path}"
-    return (
-        "Memory flush: this conversation will soon be compacted, and only a summary of it will be left. Store now what"
-        " will matter later, such as decisions and their reasons, facts, preferences, names and open tasks, with the"
-        f" memory_append tool, or without that tool by appending to {path} and to no other file. If there is nothing to"
-        f" store, reply with {NO_REPLY} and nothing else."
-    )
-
-
 def time_words(moment: datetime, *, twelve_hours: bool) -> str:
     """Return a time such as ``Monday, February 16th, 2026 — 10:00 AM``, or ``… — 10:00``."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(0 if 10 < moment.day < 14 else moment.day % 10, "th")

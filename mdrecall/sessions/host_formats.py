@@ -52,7 +52,6 @@ class ParsedRecord(NamedTuple):
 
     steps: tuple[Step, ...] = ()
     at: str = ""
-    tokens: int = 0
     id: str = ""
     """The host's id of the record, which a copy of it shares; empty if it has none."""
     about: About = About()
@@ -70,19 +69,15 @@ def title_of(text: str) -> str:
 def parse_claude_code(record: Json) -> ParsedRecord:
     """Parse a line of Claude Code's transcript."""
     about = About(_text(record, "cwd"), _text(record, "gitBranch"), "", record.get("isSidechain") is True)
-    parsed = ParsedRecord((), _text(record, "timestamp"), 0, _text(record, "uuid"), about)
+    parsed = ParsedRecord((), _text(record, "timestamp"), _text(record, "uuid"), about)
     kind, message = record.get("type"), _object(record, "message")
-    if kind == "system" and record.get("subtype") == "compact_boundary":
-        return parsed._replace(steps=(Step("compaction"),))
     flags = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isSidechain")
     if kind not in ("user", "assistant") or any(record.get(flag) for flag in flags):
         return parsed
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
-    usage = _object(message, "usage")
-    counted = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     speaker: Literal["user", "assistant"] = "user" if kind == "user" else "assistant"
-    return parsed._replace(steps=tuple(_claude_steps(blocks, speaker)), tokens=_sum(usage, counted))
+    return parsed._replace(steps=tuple(_claude_steps(blocks, speaker)))
 
 
 def _claude_steps(blocks: list[Json], speaker: Literal["user", "assistant"]) -> Iterator[Step]:
@@ -103,17 +98,12 @@ def parse_codex(record: Json) -> ParsedRecord:
     """
     payload = _object(record, "payload")
     parsed = ParsedRecord((), _text(record, "timestamp"))
-    kind, inner = record.get("type"), payload.get("type")
+    kind = record.get("type")
     if kind == "session_meta":
         source = payload.get("source")
         is_sub = payload.get("thread_source") == "subagent" or (isinstance(source, dict) and "subagent" in source)
         about = About(_text(payload, "cwd"), _text(_object(payload, "git"), "branch"), "", is_sub)
         return parsed._replace(about=about)
-    if kind == "compacted":
-        return parsed._replace(steps=(Step("compaction"),))
-    if kind == "event_msg" and inner == "token_count":
-        last = _object(_object(payload, "info"), "last_token_usage")
-        return parsed._replace(tokens=_sum(last, ("total_tokens",)))
     if kind == "event_msg":
         return parsed._replace(steps=tuple(_codex_said(payload)))
     if kind == "response_item":
@@ -151,7 +141,7 @@ def _codex_tool(payload: Json) -> Iterator[Step]:
 def parse_copilot(record: Json) -> ParsedRecord:
     """Parse a line of Copilot CLI's transcript."""
     data = _object(record, "data")
-    parsed = ParsedRecord((), _text(record, "timestamp"), 0, _text(record, "id"))
+    parsed = ParsedRecord((), _text(record, "timestamp"), _text(record, "id"))
     if data.get("parentToolCallId"):  # A sub-agent speaks, or is spoken to.
         return parsed
     match record.get("type"):
@@ -171,35 +161,20 @@ def parse_copilot(record: Json) -> ParsedRecord:
             is_ok = code == 0 if isinstance(code, int) else data.get("success") is True
             output = _output(_object(data, "result").get("content"))
             return parsed._replace(steps=(_result(output, _text(data, "toolCallId"), is_ok=is_ok),))
-        case "session.compaction_complete" if data.get("success") is True:
-            return parsed._replace(steps=(Step("compaction"),))
-        case "session.usage_record":
-            return parsed._replace(tokens=_sum(_object(data, "usage"), ("inputTokens", "outputTokens")))
     return parsed
 
 
 def parse_gemini(record: Json) -> ParsedRecord:
-    """Parse a line of Gemini CLI's transcript.
-
-    A line that repeats all messages has no new one, except for the summary of a compaction.
-    """
+    """Parse a line of Gemini CLI's transcript. A line that repeats all messages has no new one."""
     about = About(is_subagent=record.get("kind", "main") != "main")
-    tokens = _sum(_object(record, "tokens"), ("total",))
-    parsed = ParsedRecord((), _text(record, "timestamp"), tokens, _text(record, "id"), about)
+    parsed = ParsedRecord((), _text(record, "timestamp"), _text(record, "id"), about)
     texts = _texts(record.get("content"))
     if record.get("type") == "user":
         return parsed._replace(steps=tuple(_say("user", texts)))
     if record.get("type") == "gemini":
         tools = (step for tool in _objects(record.get("toolCalls")) for step in _gemini_tool(tool))
         return parsed._replace(steps=(*_say("assistant", texts), *tools))
-    return parsed._replace(steps=(Step("compaction"),)) if _has_gemini_summary(record) else parsed
-
-
-def _has_gemini_summary(record: Json) -> bool:
-    """True if a line replaces messages by the summary that Gemini CLI asks its model for when it compacts."""
-    messages = _objects(_object(record, "$set").get("messages"))
-    parts = (part for message in messages for part in _objects(message.get("content")))
-    return any("<state_snapshot>" in _text(part, "text") for part in parts)
+    return parsed
 
 
 def _gemini_tool(tool: Json) -> Iterator[Step]:
@@ -216,8 +191,7 @@ def _gemini_tool(tool: Json) -> Iterator[Step]:
 def parse_qwen(record: Json) -> ParsedRecord:
     """Parse a line of Qwen Code's transcript."""
     about = About(_text(record, "cwd"), _text(record, "gitBranch"))
-    tokens = _sum(_object(record, "usageMetadata"), ("totalTokenCount",))
-    parsed = ParsedRecord((), _text(record, "timestamp"), tokens, _text(record, "uuid"), about)
+    parsed = ParsedRecord((), _text(record, "timestamp"), _text(record, "uuid"), about)
     parts = _objects(_object(record, "message").get("parts"))
     texts = [_text(part, "text") for part in parts if not part.get("thought")]
     match record.get("type"):
@@ -229,8 +203,6 @@ def parse_qwen(record: Json) -> ParsedRecord:
             return parsed._replace(steps=(*_say("assistant", texts), *calls))
         case "tool_result":
             return parsed._replace(steps=tuple(_qwen_results(parts, _object(record, "toolCallResult"))))
-        case "system" if record.get("subtype") == "chat_compression":
-            return parsed._replace(steps=(Step("compaction"),))
     return parsed
 
 
@@ -246,17 +218,12 @@ def parse_opencode(message: Json) -> ParsedRecord:
     """Parse a message of OpenCode with its ``parts``, as ``opencode export`` writes them."""
     info, parts = _object(message, "info"), _objects(message.get("parts"))
     speaker: Literal["user", "assistant"] = "assistant" if info.get("role") == "assistant" else "user"
-    parsed = ParsedRecord((), "", 0, _text(info, "id"))
-    counts = [_object(part, "tokens") for part in parts if part.get("type") == "step-finish"]
-    last = counts[-1] if counts else {}
-    tokens = _sum(last, ("input", "output", "reasoning")) + _sum(_object(last, "cache"), ("read", "write"))
-    if info.get("summary") is True:
-        return parsed._replace(tokens=tokens)
-    if any(part.get("type") == "compaction" for part in parts):
-        return parsed._replace(steps=(Step("compaction"),))
+    parsed = ParsedRecord((), "", _text(info, "id"))
+    if info.get("summary") is True or any(part.get("type") == "compaction" for part in parts):
+        return parsed
     said = [_text(part, "text") for part in parts if part.get("type") == "text" and not part.get("synthetic")]
     tools = (step for part in parts if part.get("type") == "tool" for step in _opencode_tool(part))
-    return parsed._replace(steps=(*_say(speaker, said), *tools), tokens=tokens)
+    return parsed._replace(steps=(*_say(speaker, said), *tools))
 
 
 def _opencode_tool(part: Json) -> Iterator[Step]:
@@ -320,9 +287,3 @@ def _object(record: Json, key: str) -> Json:
 
 def _objects(value: Any) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _sum(record: Json, keys: tuple[str, ...]) -> int:
-    """Return the sum of some whole numbers that are not negative."""
-    values = (record.get(key) for key in keys)
-    return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0)

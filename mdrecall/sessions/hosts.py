@@ -206,7 +206,7 @@ class OpenHostFile(NamedTuple):
             parsed = self.row.parse(jsonl.parse_object(line))
             steps = tuple(step for step in parsed.steps if known.add(step, parsed))
             problem = jsonl.explain_long(size) if line is None else ""
-            yield HostRecord(count, end if is_complete else None, parsed.at, steps, parsed.tokens, size, problem)
+            yield HostRecord(count, end if is_complete else None, parsed.at, steps, size, problem)
 
     def about(self) -> About:
         """Return what the first records say about the conversation; without a title as long as nobody has asked."""
@@ -390,7 +390,7 @@ class OpenSession(NamedTuple):
         is_done = info.get("role") != "assistant" or "completed" in jsonl.as_object(info.get("time"))
         size = sum(len(jsonl.as_text(text)) for text in (data, *parts))
         offset = end if is_done or end < self.messages else None
-        return HostRecord(number, offset, _iso_time(created), parsed.steps, parsed.tokens, size)
+        return HostRecord(number, offset, _iso_time(created), parsed.steps, size)
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every message."""

@@ -20,8 +20,6 @@ from mdrecall.types import NO_MARKS, Fields, Marks, Origin
 
 #: The project of an entry whose annotation cannot be read: no search may guess whose it is.
 BROKEN_PROJECT = "?"
-#: How the paths of the files of wishes begin, before a hyphen and the name of a project, or the ending.
-WISHES = "memory/wishes"
 
 _COMMENT = compile_later(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
 # What an import leaves behind to know its own notes again, and what a program writes below its own text.

@@ -14,11 +14,10 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
-from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, WISHES_FILE, compile_later, drop_ending
 from mdrecall.text.annotations import (
     BROKEN_PROJECT,
     DIGEST_MARK,
-    WISHES,
     find_signed,
     least_trusted,
     line_origins,
@@ -44,12 +43,9 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     """
     is_curated = path in CURATED_FILES
     plain, marks_of = read_annotated(text, is_curated=is_curated)
-    if path.startswith(f"{WISHES}-"):
-        project = marks_of[1].project if 1 in marks_of else BROKEN_PROJECT
-        marks_of = {
-            number: marks_of.get(number, NO_MARKS)._replace(project=project or BROKEN_PROJECT)
-            for number in range(1, plain.count("\n") + 2)
-        }
+    if (wishes := WISHES_FILE.fullmatch(path)) and wishes[1]:
+        project, numbers = marks_of.get(1, NO_MARKS).project or BROKEN_PROJECT, range(1, plain.count("\n") + 2)
+        marks_of = {number: marks_of.get(number, NO_MARKS)._replace(project=project) for number in numbers}
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
     entries = _find_entries(plain, marks_of, is_curated=is_curated)

@@ -22,6 +22,7 @@ such a list counts only in a query of its language.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cache
 from typing import TypeVar
 
 from mdrecall.patterns import compile_later
@@ -561,3 +562,34 @@ def _guess_languages(words: Set[str], english_count: int) -> list[str]:
     counts = {language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _AMBIGUOUS}
     most = max(counts.values(), default=0)
     return [language for language, count in counts.items() if count == most and count >= english_count]
+
+
+# Stop words begin a clause that is no order, such as a subject. Those that do order, and other words that state.
+_ORDERING_STOP_WORDS = "use make do don tell give show let put go try zeig sag montre dis da muestra uses mostra mostre"
+_STATEMENTS = """everything everyone nobody nothing users people tests lately mind seen heard got knew thought done good
+saw great nice happy fun calm glad ready love hear easy hard niemand geht kommt rien marche plante echoue arrive falla
+sale pasa tarda funciona aparece niente funziona fallisce succede tudo falha fica werkt faalt gaat crasht slaagt"""
+
+
+@cache
+def list_statement_words() -> frozenset[str]:
+    """Return words that do not begin an order, in seven languages."""
+    stop_words = frozenset().union(*map(stop_words_of, ("en", "de", "fr", "es", "it", "pt", "nl")))
+    return (stop_words - set(_ORDERING_STOP_WORDS.split())).union(_STATEMENTS.split())
+
+
+# Words that many sentences to an agent have do not make two of them the same. The share of the others that does.
+_OF_ORDERS = "always never please anymore bitte immer nie toujours jamais siempre nunca sempre altijd nooit stop need"
+_SIMILAR_SHARE = 0.6
+
+
+def is_similar(one: str, other: str, of: Callable[[int, int], int] = max) -> bool:
+    """True if two sentences share most of their words: those of the longer one, or with ``min`` of the shorter one."""
+    words, others = _content_words(one), _content_words(other)
+    return len(words & others) >= _SIMILAR_SHARE * max(1, of(len(words), len(others)))
+
+
+def _content_words(text: str) -> frozenset[str]:
+    words = {word for token in tokens(text) for word in surface_words(token)}
+    kept = words - find_stop_words(words) - set(_OF_ORDERS.split())
+    return frozenset(word if is_unspaced(word[0]) else stem(word) for word in kept)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mdrecall import errors
+from mdrecall import errors, state_files
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.search.results import MAX_QUERIES, fit_snippets, remove_source
@@ -40,6 +40,7 @@ _NOTICES = {
     "withheld": "Not everything was searched",
 }
 _CORPORA = ("all", "memory", "sessions")
+_KINDS = ("note", "wish")
 _SOURCES: dict[str | None, SourceName | None] = {"memory": "memory", "sessions": "sessions"}
 #: More results than any model reads; it bounds what one call can make the index rank and cut.
 _MAX_RESULTS = 100
@@ -88,6 +89,7 @@ _APPEND_FILE = {
     "type": "string",
     "description": "A note (people/priya), a day (2026-03-01), MEMORY.md for lasting facts; default: today",
 }
+_APPEND_KIND = {"type": "string", "enum": list(_KINDS), "description": "wish: confirm standing wishes, one per line"}
 _APPEND_SUPERSEDES = {"type": "string", "description": "The line that this replaces: its text or path#L3"}
 _APPEND_DESCRIPTION = (
     "Append to {where} what should outlive the conversation: decisions, facts, preferences, names, dates, todos. No"
@@ -254,9 +256,9 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
 
 
 def append_spec(*, may_choose: bool) -> ToolSpec:
-    """Return the description for a model; it offers ``file`` and ``supersedes`` only where a note may be chosen."""
+    """Return the description for a model; it offers all but ``text`` only where a note may be chosen."""
     where = "the long-term memory" if may_choose else "today's note of the long-term memory"
-    own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES} if may_choose else {}
+    own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES, "kind": _APPEND_KIND} if may_choose else {}
     about = _APPEND_DESCRIPTION.format(where=where)
     return toolset.object_tool("memory_append", about, {"text": _APPEND_TEXT} | own, "text", writes=True)
 
@@ -269,11 +271,15 @@ def _call_append(
 
     text = toolset.read_text(arguments, "text", required=True, trim=False)
     file, supersedes = toolset.read_text(arguments, "file"), toolset.read_text(arguments, "supersedes")
-    if supersedes and not is_own:
+    kind = toolset.read_choice(arguments, "kind", _KINDS)
+    if (supersedes or kind == "wish") and not is_own:
         # What is said in a group must not make private notes count less.
         hint = "Leave it out; only the agent's main private conversation may mark notes."
-        raise ArgumentError("This conversation may not mark a line as superseded.", name="supersedes", hint=hint)
+        name, what = ("supersedes", "mark a line as superseded") if supersedes else ("kind", "confirm wishes")
+        raise ArgumentError(f"This conversation may not {what}.", name=name, hint=hint)
     try:
+        if kind == "wish":
+            return _confirm_wishes(memory, session_key, author, text)
         if supersedes:
             appended, old = add_replacement(memory, text, supersedes, file=file, session_key=session_key, author=author)
             details = appended_to_json(appended) | {"superseded": old.to_json()}
@@ -291,6 +297,37 @@ def _call_append(
     except RecallError as error:
         path = error.path if isinstance(error, errors.WriteError) else file
         return toolset.answer_failure({"path": path, "bytes": 0} | toolset.error_fields(error))
+
+
+def _confirm_wishes(memory: "Memory", session_key: str, author: str, text: str) -> ToolAnswer:
+    """Confirm the wishes of a request that a model names, one a line, and drop the others of the request.
+
+    It can confirm only what the person said. Anything else is a note: a text that it read could have told it to.
+    """
+    from mdrecall.life.supersede import change_wishes
+    from mdrecall.sessions.wishes import Wish, read_wishes
+    from mdrecall.text.words import is_similar
+
+    settings, chosen, dropped = memory.settings, list[Wish](), 0
+    state = state_files.load(settings.wishes_state)
+    named = [line for line in text.split("\n") if line.strip(" -*.").casefold() not in ("", "none")][:_MAX_RESULTS]
+    for request in reversed(state.get("asked", [])):
+        files = {project: read_wishes(settings, project) for project, _ in request[1:]}
+        found = [wish for wishes in files.values() for wish in wishes.values() if not wish.is_confirmed]
+        asked = [wish for wish in found if [wish.project, wish.key] in request]
+        chosen = [wish for wish in asked if any(is_similar(line, wish.text) for line in named)]
+        if chosen or (asked and not named):
+            for project, wishes in files.items():
+                new = [wish._replace(is_confirmed=True) for wish in chosen if wish.project == project]
+                alike = {wish for wish in wishes.values() for one in new if is_similar(wish.text, one.text)}
+                old = {n: wish for n, wish in wishes.items() if wish.key in state["known"] and wish in (*asked, *alike)}
+                change_wishes(settings, project, old, new)
+            dropped = len(asked) - len(chosen)
+            break
+    if others := [line for line in named if not any(is_similar(line, wish.text) for wish in chosen)]:
+        memory.append("\n".join(others), session_key=session_key, author=author)
+    details = {"confirmed": len(chosen), "dropped": dropped, "notes": len(others)}
+    return toolset.answer(details, plain=", ".join(f"{name}: {count}" for name, count in details.items()))
 
 
 def search_several(

@@ -56,7 +56,7 @@ class TranscriptRecord(NamedTuple):
 class Step(NamedTuple):
     """One thing that happened in a conversation with a coding agent."""
 
-    kind: Literal["user", "assistant", "call", "result", "compaction"]
+    kind: Literal["user", "assistant", "call", "result"]
     text: str = ""
     """What was said, without injected text; the shell command of a call; the end of a result's output."""
     files: tuple[str, ...] = ()
@@ -75,8 +75,6 @@ class HostRecord(NamedTuple):
     at: str = ""
     """When it was written, as ISO 8601; empty if it does not say."""
     steps: tuple[Step, ...] = ()
-    tokens: int = 0
-    """The size of the context as the host counted it here; 0 if it did not."""
     size: int = 0
     problem: str = ""
 

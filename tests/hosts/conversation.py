@@ -1,4 +1,4 @@
-"""A conversation with a coding agent that grows turn by turn, for tests of digests and flush requests."""
+"""A conversation with a coding agent that grows turn by turn, for tests of digests and wishes."""
 
 import json
 from datetime import UTC, datetime
@@ -38,9 +38,9 @@ class Conversation:
         known: dict[str, Any] = {"session": self.session, "cwd": str(self.folder), "transcript": str(self.file)}
         return HookEvent(host, name, **{**known, **more})  # type: ignore[arg-type]
 
-    def turn(self, asked: str, answer: str = "Done.", *, time: str = f"{DAY}T09:00:00Z", tokens: int = 100) -> None:
+    def turn(self, asked: str, answer: str = "Done.", *, time: str = f"{DAY}T09:00:00Z") -> None:
         self.add("user", asked, time)
-        self.add("assistant", [{"type": "text", "text": answer}], time, usage={"input_tokens": tokens})
+        self.add("assistant", [{"type": "text", "text": answer}], time)
 
     def add(self, role: str, content: Any, time: str = f"{DAY}T09:00:00Z", **message: Any) -> None:
         self.lines += 1
@@ -52,10 +52,6 @@ class Conversation:
             "cwd": str(self.folder),
         }
         self.write({**common, "message": {"role": role, "content": content, **message}})
-
-    def compact(self) -> None:
-        self.lines += 1
-        self.write({"type": "system", "subtype": "compact_boundary", "uuid": f"c{self.lines}"})
 
     def write(self, record: dict[str, Any]) -> None:
         with self.file.open("a") as file:

@@ -38,11 +38,11 @@ def note(workspace: Workspace) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_stop_asks_for_a_flush_when_the_context_is_full(workspace: Workspace, talk: Conversation) -> None:
-    talk.turn("fix the pool", tokens=180_000)
+def test_a_stop_asks_about_a_wish(workspace: Workspace, talk: Conversation) -> None:
+    talk.turn("I prefer short answers.")
     said = answer(workspace, talk.event("stop"))
     assert said.context == ""
-    assert re.match(r"<mdrecall-memory [0-9a-f]{8}>\nMemory flush: ", said.ask)
+    assert re.match(r"<mdrecall-memory [0-9a-f]{8}>\nBefore you stop, ", said.ask)
     talk.add("assistant", [{"type": "text", "text": "NO_REPLY"}])
     assert answer(workspace, talk.event("stop", is_stop_active=True)) == Answer()
     assert note(workspace) == ""
@@ -95,7 +95,7 @@ def test_the_start_of_a_sub_agent_is_not_registered(workspace: Workspace, talk: 
 
 def test_digests_can_be_switched_off(workspace: Workspace, talk: Conversation) -> None:
     off = {"mdrecall": {"hosts": {"digest": False, "flush": False}}}
-    talk.turn("fix the pool", tokens=180_000)
+    talk.turn("I prefer short answers.")
     for name in ("session-start", "stop", "session-end"):
         assert answer(workspace, talk.event(name, source="resume"), **off) == Answer()
     assert note(workspace) == ""

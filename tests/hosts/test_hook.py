@@ -187,12 +187,10 @@ def test_digests_can_be_switched_off(hooks: Hooks, tmp_path: Path) -> None:
     assert read_notes(hooks) == ""
 
 
-def test_a_full_context_lets_a_stop_ask_for_a_flush_once(hooks: Hooks, tmp_path: Path) -> None:
-    usage = {"last_token_usage": {"total_tokens": 190_000}}
-    lines = [*LINES["codex"](), {"type": "event_msg", "payload": {"type": "token_count", "info": usage}}]
-    said = have_conversation(tmp_path, "codex", lines)
-    hooks.workspace.configure("{mdrecall: {hosts: {flushHeadless: true}}}")
+def test_a_wish_lets_a_stop_ask_the_model_once(hooks: Hooks, tmp_path: Path) -> None:
+    wish = {"type": "user_message", "message": "Always answer in German."}
+    said = have_conversation(tmp_path, "codex", [*LINES["codex"](), {"type": "event_msg", "payload": wish}])
     first, second = (hooks.answer("stop", "codex", **said).ask for _ in range(2))
     assert first.startswith("<mdrecall-memory ")
-    assert "NO_REPLY" in first
+    assert "- Always answer in German.\n" in first
     assert second == ""

@@ -85,22 +85,17 @@ def test_a_fork_repeats_nothing_of_its_original(real_host: OpenHost, model: Mode
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_model_is_asked_once_to_write_down_what_matters(
+def test_a_wish_becomes_a_candidate_and_a_headless_run_is_asked_nothing(
     name: str, real_host: OpenHost, model: Model, folder: Path
 ) -> None:
     host = real_host(name)
     add_hooks(host)
-    config = {"agents": {"defaults": {"contextTokens": 30_000}}, "mdrecall": {"hosts": {"flushHeadless": True}}}
-    (folder.parent / "config.json").write_text(json.dumps(config))
-    model.teach("mend the fence", say="The fence is mended.", tokens=20_000)
-    model.teach("Memory flush", say="NO_REPLY")
-    done = host.ask("Please mend the fence.", folder, *MORE[name], MDRECALL_CONFIG=str(folder.parent / "config.json"))
+    model.teach("mend the fence", say="The fence is mended. I always use nails.")
+    done = host.ask("Please mend the fence. Always answer me in verse.", folder, *MORE[name])
     assert done.code == 0, done
-    asked = model.requests_with("Memory flush")
-    assert len(asked) == 1
-    assert "memory_append tool" in asked[0].text
-    assert "Memory flush" not in notes(folder)
-    assert "NO_REPLY" not in notes(folder)
+    assert until(lambda: "- Always answer me in verse. (" in notes(folder)), notes(folder)
+    assert "- I always use nails" not in notes(folder)
+    assert not model.requests_with('kind "wish"')
 
 
 @pytest.mark.hosts

@@ -14,9 +14,8 @@ from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
 from mdrecall.hosts.shown import Shown, describe, list_answers, list_shown, record_shown, silence
 from mdrecall.memory import Memory
-from mdrecall.notes.repository import name_project, project_of
+from mdrecall.notes.repository import name_project, name_wishes, project_of
 from mdrecall.sessions.messages import strip_memory
-from mdrecall.sessions.wish_files import name_file
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.hosts.conversation import NOW, Conversation
@@ -313,7 +312,7 @@ def test_nothing_of_another_project_is_shown(hooks: Hooks, places: dict[str, Pat
     for name in ("shop", "other", "plain"):
         project = project_of(str(places[name]))
         wishes[name] = f"# Wishes <!-- project: {project} -->\n\n- Always praise {name}-wish.\n"
-        hooks.workspace.write(name_file(project), wishes[name])
+        hooks.workspace.write(name_wishes(project), wishes[name])
         sections.append(digest_of(places[name], f'- Asked: "{name}-asked" (L1)', f"- [ ] {name}-digest", session=name))
         sections.append(f"- [ ] {name}-task <!-- project: {project} -->\n  - {name}-detail\n")
         sections.append(f"- {name}-fact\n<!-- by Claude Code -->\n")

@@ -103,7 +103,7 @@ def record_flush() -> Iterator[str]:
         ("Only append. NO_REPLY if nothing. YYYY-MM-DD", "Be brief."),
     ):
         asked = flush.make_prompts(moment, user=user, system=system, extra_system=" more ", twelve_hours=bool(user))
-        yield f"{asked} {flush.make_request(moment, '/notes/', user=user)}"
+        yield f"{asked}"
     tried = flush.count_attempt(flush.count_attempt(flush.FlushHistory(), 1), 1)
     yield f"{tried} {flush.count_attempt(tried, 2)} {flush.record_flush(tried, 3, 4)}"
 
@@ -129,8 +129,6 @@ def _steps(number: int) -> Iterator[Step]:
     yield Step("call", command, files, call=f"c{number}")
     output = f"[main a828e6{number % 10}] Keep {number} connections" if "commit" in command else "ok"
     yield Step("result", output, call=f"c{number}", is_ok=(True, False, None)[number % 3])
-    if number == 5:
-        yield Step("compaction")
     yield Step("assistant", SAID[(number + 2) % 5])
     yield Step("assistant", "That was it.")
 
