@@ -21,7 +21,7 @@ from mdrecall.mcp_server import install as clients
 from mdrecall.mcp_server.config_text import NotEditable, get_value, render
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 from mdrecall.mcp_server.memories import select_memories
-from mdrecall.sessions.host_conversations import HOST_NAMES
+from mdrecall.sessions.host_conversations import HOST_NAMES, HostChoice
 
 _NAME = "mdrecall"
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
@@ -72,8 +72,9 @@ def run_install(options: argparse.Namespace) -> int:
     receipt = hosts.remember_conversations(site, loaded.settings, _state_dir())
     hosts.apply_install(change._replace(site=site._replace(options=receipt)))
     if is_wanted is not None:
-        env = {"HOME": loaded.home, **os.environ}
-        hosts.switch_conversations(site, loaded.settings, env, is_on=is_wanted)
+        env, project = {"HOME": loaded.home, **os.environ}, site.project if site.scope == "project" else ""
+        choice = HostChoice(site.host, loaded, env, project)
+        choice.follow() if is_wanted else choice.refuse()
     print(f"mdrecall is {state} installed for {options.host}. Memory: {shorten_home(workspace)}.")
     _print_new(change, *shared)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
@@ -119,7 +120,7 @@ def _remove(options: argparse.Namespace) -> int:
     for server in _list_yaml(site):
         where = shorten_home(server.path)
         print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
-    done = f"mdrecall is no longer installed for {options.host}. Your notes are as they were, and so are conversations."
+    done = f"mdrecall is no longer installed for {options.host}. Notes and conversations are as they were."
     hosts.restore_conversations(site, _state_dir())
     return _take_back(changes, done, f"mdrecall is not installed for {options.host}.")
 

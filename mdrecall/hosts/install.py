@@ -23,9 +23,8 @@ from mdrecall.errors import RecallError
 from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, READING_TOOLS, Site, find_host, list_pieces
 from mdrecall.mcp_server.install import LASTING, SCOPES, back_up, diff, is_found_everywhere, read_text, replace_text
-from mdrecall.sessions.host_conversations import FollowedHost, HostState, find_project
+from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.sessions.host_formats import About
-from mdrecall.sessions.hosts import find_conversations
 
 
 class Change(NamedTuple):
@@ -227,17 +226,6 @@ def _explain_errors(path: str) -> Iterator[None]:
 
 def _hash(text: str | None) -> str:
     return hashlib.sha256((text or "").encode()).hexdigest()
-
-
-def switch_conversations(site: Site, settings: Settings, env: Mapping[str, str], *, is_on: bool) -> None:
-    """Read the conversations of a host, for the scope of an installation, or keep nothing of them."""
-    state, folders = HostState(settings.agent_folder), find_project(site.project) if site.scope == "project" else ()
-    # A host that has never been started has no folder yet, and is read as soon as there is one.
-    wanted = FollowedHost(find_conversations(site.host, env), folders)
-    if is_on:
-        state.follow(site.host, wanted)
-    else:
-        state.refuse(site.host, wanted)
 
 
 def remember_conversations(site: Site, settings: Settings, state_dir: str) -> dict[str, str]:

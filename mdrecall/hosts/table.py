@@ -74,7 +74,7 @@ class Site(NamedTuple):
     command: tuple[str, ...]
     """The command that starts mdrecall; for an MCP client, with the arguments of the server."""
     options: Mapping[str, str] = MappingProxyType({})
-    """What was chosen for this installation: see ``_for_client``, ``_for_all_hosts`` and ``install.switch_on``."""
+    """What was chosen for this installation: see ``_for_client``, ``_for_all_hosts`` and ``remember_conversations``."""
 
     def path(self, user: str, project: str) -> str:
         """Return a path below the user's or the project's folder."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.config.load import find_current_folder
 from mdrecall.errors import MemoryDisabled, RecallError, message_with_hint
-from mdrecall.mcp_server.memories import Memories, may_append
+from mdrecall.mcp_server.memories import Memories, ServedMemory, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.notes.repository import list_projects, name_project, project_of
 from mdrecall.sessions.visibility import parse
@@ -111,7 +111,12 @@ class Toolbox:
             tools = Toolset(memory_tools(memory, session_key, can_append=can_append, author=author))
         else:
             tools = self._open_slot(name) if may_remember(session_key) else Toolset(())
-        return Toolset(tool for tool in tools if not tool.spec.writes) if self._read_only else tools
+        return Toolset(tool for tool in tools if self._offers(served, tool.spec))
+
+    def _offers(self, served: ServedMemory, spec: ToolSpec) -> bool:
+        """True if a tool is offered: each request of a coding agent pays for it, and memory_search finds the same."""
+        is_spare = served.loaded.keeps_conversations and spec.name in ("sessions_search", "sessions_history")
+        return not is_spare and not (self._read_only and spec.writes)
 
     def _open_slot(self, name: str) -> Toolset:
         """Return the tools of another plugin than that of the notes, which is opened once."""
@@ -132,7 +137,7 @@ class Toolbox:
         if self._make_tools or session_key or served.plugin != "memory-core":
             return self.toolset(name, session_key).specs
         specs = list_specs(served.loaded.settings, can_append=may_append(served.loaded))
-        return [spec for spec in specs if not (self._read_only and spec.writes)]
+        return [spec for spec in specs if self._offers(served, spec)]
 
     def _answer(self, tool: str, arguments: dict[str, Any], session_key: str, author: str) -> ToolAnswer:
         if names := self._pop_workspaces(tool, arguments, session_key):

@@ -467,16 +467,21 @@ class HostChoice:
         self._wanted = FollowedHost(hosts.find_conversations(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
-        """Read the conversations from now on, where the host keeps them."""
-        self._require_root()
+        """Read the conversations from now on, where the host keeps them, as soon as there are any."""
         return self.state.follow(self.host, self._wanted)
+
+    def refuse(self) -> None:
+        """Neither read the conversations nor keep what is said in them."""
+        self.state.refuse(self.host, self._wanted)
 
     def copy_all(self, since: str) -> tuple[int, int, list[str]]:
         """Copy the conversations as they are now; those that went on no later than a day are left out.
 
         Return how many conversations and messages were copied, and the first problems.
         """
-        self._require_root()
+        if not os.path.exists(root := self._wanted.root):
+            hint = "Check that the host runs for this user and has had a conversation."
+            raise FileMissing(f"{self.host} has no conversations in {root}.", path=root, hint=hint)
         from_ns = _parse_day(since)
         redact, forgotten = open_masks(self._settings).redact, open_tombstones(self._settings).load()
         issues: list[Issue] = []
@@ -492,11 +497,6 @@ class HostChoice:
         self._cache.save()
         shown = [f"{issue.path} {issue.problem}" for issue in issues[:_MAX_ISSUES]]
         return sum(count > 0 for count in counts), sum(counts), shown
-
-    def _require_root(self) -> None:
-        root, hint = self._wanted.root, "Check that the host runs for this user and has had a conversation."
-        if not os.path.exists(root):
-            raise FileMissing(f"{self.host} has no conversations in {root}.", path=root, hint=hint)
 
 
 def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:

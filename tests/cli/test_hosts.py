@@ -49,7 +49,7 @@ def test_a_host_that_is_not_one_is_an_error_that_names_those_there_are(run: Run)
         refused = run("hosts", *arguments)
         assert refused.code == 2
         assert "claude-code, codex, copilot, gemini, qwen, opencode" in refused.err
-    gone = run("hosts", "follow", "gemini")
+    gone = run("hosts", "import", "gemini")
     assert (gone.code, "has no conversations in" in gone.err) == (2, True)
     assert run("hosts", "import", "codex", "--since", "monday").code == 2
 

@@ -23,6 +23,7 @@ def projects(workspace: Workspace, tmp_path: Path) -> tuple[Path, Path]:
         "- A walrus is a mammal.\n- The walrus of the house is grey. <!-- project: house -->\n"
         "- The walrus of the shop is pink. <!-- project: shop -->\n",
     )
+    workspace.configure('{memorySearch: {sources: ["memory", "sessions"]}}')
     state = HostState(workspace.memory().settings.agent_folder)
     folders = (tmp_path / "projects/shop", tmp_path / "projects/house")
     for folder in folders:
@@ -66,6 +67,18 @@ def test_a_conversation_of_another_project_cannot_be_opened(workspace: Workspace
         assert "clams" not in json.dumps(answer)
     for answer in ask(workspace, projects[1], *calls):
         assert "eats house clams" in json.dumps(answer)
+
+
+def test_where_no_setting_names_conversations_only_two_tools_find_and_read_them(
+    workspace: Workspace, projects: tuple[Path, Path]
+) -> None:
+    workspace.configure("{}")
+    listed, found = ask(
+        workspace, projects[0], {"id": 2, "method": "tools/list"}, call(3, "memory_search", query="walrus")
+    )
+    names = [tool["name"] for tool in listed["tools"]]
+    assert [name for name in names if "session" in name] == ["session_get"]
+    assert "eats shop clams" in json.dumps(found)
 
 
 def test_in_the_folder_of_the_notes_everything_is_found(workspace: Workspace, projects: tuple[Path, Path]) -> None:

@@ -274,9 +274,7 @@ def test_forgetting_deletes_the_copies_and_nothing_of_the_host(workspace: Worksp
     assert not (Path(_load(workspace).settings.sessions_dir).parent / "hosts").exists()
 
 
-def test_a_host_that_was_never_used_cannot_be_followed(workspace: Workspace, home: Path) -> None:
-    with pytest.raises(FileMissing, match="has no conversations"):
-        _choose(workspace, home, "codex").follow()
+def test_a_host_that_was_never_used_cannot_be_imported(workspace: Workspace, home: Path) -> None:
     with pytest.raises(FileMissing, match="has no conversations"):
         _choose(workspace, home, "codex").copy_all("")
 
