@@ -11,7 +11,7 @@ import json
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, WISHES_FILE, compile_later, drop_ending
@@ -49,15 +49,17 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
     entries = _find_entries(plain, marks_of, is_curated=is_curated)
-    headings: set[str] = set()
-    for signed, _, project in find_signed(text.split("\n")) if DIGEST_MARK in text else ():
-        if project:
-            # No chunk holds anything of two projects.
-            entries |= {signed.start, _skip_blank(plain, signed.stop - 1)}
-            marks_of = {**marks_of, **{line: marks_of.get(line, NO_MARKS)._replace(project=project) for line in signed}}
-            headings.add(plain.split("\n")[signed.start - 1])
+    headings, begins = set[str](), set(entries)
+    if DIGEST_MARK in text:
+        plain_lines, marks_of = plain.split("\n"), dict(marks_of)
+        for signed, _, project in find_signed(text.split("\n")):
+            if project:
+                # No chunk holds anything of two projects.
+                begins |= {signed.start, _skip_blank(plain_lines, signed.stop - 1)}
+                marks_of.update({line: marks_of.get(line, NO_MARKS)._replace(project=project) for line in signed})
+                headings.add(plain_lines[signed.start - 1])
     plain = _DIGEST_LINE.sub("", plain) if headings else plain
-    chunks = iter_chunks(plain, tokens=tokens, overlap=overlap, entries=entries)
+    chunks = iter_chunks(plain, tokens=tokens, overlap=overlap, entries=begins)
     chunks = _leave_out_headings(chunks, headings) if headings else chunks
     for chunk in _drop_repeated_headings(chunks) if is_curated else chunks:
         if marks_of or origins or everywhere:
@@ -90,10 +92,9 @@ def _find_entries(text: str, marked: Collection[int], *, is_curated: bool) -> fr
     return frozenset(found)
 
 
-def _skip_blank(text: str, number: int) -> int:
+def _skip_blank(lines: Sequence[str], number: int) -> int:
     """Return the first line after a line that is not blank; the one after it if there is none."""
-    rest = enumerate(text.split("\n")[number:], start=number + 1)
-    return next((place for place, line in rest if line.strip()), number + 1)
+    return next((place + 1 for place in range(number, len(lines)) if lines[place].strip()), number + 1)
 
 
 def _leave_out_headings(chunks: Iterator[Chunk], headings: Set[str]) -> Iterator[Chunk]:
