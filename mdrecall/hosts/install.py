@@ -256,41 +256,27 @@ def describe_parts(site: Site, settings: Settings) -> dict[str, str]:
     if host is None:
         # A program without hooks has the tools, and asks as its user has set it.
         return {}
-    project = site.project if site.scope == "project" else ""
+
+    def say(is_on: bool, about: str, switch: str) -> str:
+        return f"{'on' if is_on else 'off'}, {about} (change: {switch})"
+
+    project, at = site.project if site.scope == "project" else "", "mdrecall.hosts"
     known = HostState(settings.agent_folder).list_known().get(site.host)
-    is_followed = bool(known and (known.wants(About(project)) if project else known.is_read))
     is_kept = own.prompt and not (known and known.refuses(project))
-    conversations = "keeps what you type" if is_kept else "keeps and searches nothing that you type"
-    if is_followed:
-        folders = ", ".join(known.folders if known else ())
-        conversations = (
-            f"{f'searches those of {folders}' if folders else 'each project searches its own'}, also earlier ones"
-        )
+    is_followed, said = False, "keeps what you type" if is_kept else "keeps and searches nothing that you type"
+    if known and (known.wants(About(project)) if project else known.is_read):
+        folders = f"searches those of {', '.join(known.folders)}" if known.folders else "each project searches its own"
+        is_followed, said = True, f"{folders}, also earlier ones"
     command = f"mdrecall install {site.host}{' --scope project' * bool(project)} --{'no-' * is_followed}conversations"
     is_free, tools = site.scope in (host.granted or SCOPES), " and ".join(READING_TOOLS)
-    rows = (
-        (
-            "recall",
-            own.prompt,
-            "adds lines to a prompt that fit it, from notes and this project",
-            "mdrecall.hosts.prompt",
-        ),
-        ("conversations", is_followed, conversations, command),
-        ("digest", own.digest, "writes what a session did into the note of its day", "mdrecall.hosts.digest"),
-        (
-            "wishes",
-            own.session_start,
-            "shows your standing wishes when a session starts",
-            "mdrecall.hosts.sessionStart",
-        ),
-        (
-            "tools",
-            is_free,
-            f"{tools} {'need no question' if is_free else 'need your answer'}",
-            f"permissions of {site.host}",
-        ),
-    )
-    return {name: f"{'on' if is_on else 'off'}, {about} (change: {switch})" for name, is_on, about, switch in rows}
+    confirmed = ", which the agent confirms once" if own.flush else ""
+    return {
+        "recall": say(own.prompt, "adds lines to a prompt that fit it, from notes and this project", f"{at}.prompt"),
+        "conversations": say(is_followed, said, command),
+        "digest": say(own.digest, "writes what a session did into the note of its day", f"{at}.digest"),
+        "wishes": say(own.session_start, f"shows your standing wishes{confirmed}", f"{at}.sessionStart, {at}.flush"),
+        "tools": say(is_free, f"{tools} need {'no question' if is_free else 'your answer'}", f"in {site.host}"),
+    }
 
 
 def check_installs(folders: ProgramFolders, state_dir: str) -> Iterator[Finding]:
