@@ -58,7 +58,7 @@ _CLAUSE = compile_later(r"(?:[^,;:，；：(（–—-]|[,:-](?=\S)|(?<!\s)[–�
 _QUOTED = compile_later(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|『[^』]*』|(?<!\w)'[^']+'(?!\w)")
 # How long something holds: from now on, only in this task or, if it is a preference, here, and no longer.
 _SINCE = compile_later(
-    r"(?<!\w)(?:from now on|from here on(?: out)?|going forward|^in (?:the )?future|as a (?:general )?rule"
+    r"(?<!\w)(?:from now on|from here on|going forward|^in (?:the )?future|as a rule|^for (?:all|any) future [^,]*"
     r"|in (?:all|every|each)(?: of)?(?: your| future)? (?:repl(?:y|ies)|answers?|responses?|sessions?)|ab jetzt"
     r"|ab sofort|von nun an|(?:zu)?kunftig|^in zukunft|desormais|dorenavant|a partir de (?:maintenant|ahora|agora)"
     r"|de ahora en adelante|d[a']\s?ora in (?:poi|avanti)|daqui em diante|vanaf nu|voortaan)(?!\w)[ ,]*"
@@ -80,7 +80,7 @@ _WITHDRAWAL = compile_later(
 )
 # Courtesy, and what makes an order of a clause that has the agent as its subject.
 _POLITE = compile_later(
-    r"(?:(?:and|but|so|also|ok|okay|then|just|please|hey|yes|no|(?:can|could|will) you"
+    r"(?:(?:and|but|so|also|ok|okay|then|just|please|hey|yes|no|(?:can|could|will) you|i want (?:every|all|each|your)"
     r"|und|aber|bitte|denk daran|du (?:sollst|solltest|musst|darfst)|et|mais|alors|svp|(?:tu|vous) (?:dois|devez)|ne"
     r"|y|pero|por favor|debes|tienes que|recuerda|e|ma|per favore|devi|ricorda di|non|mas|voce deve|nao"
     r"|en|maar|alsjeblieft|graag|je moet) |n')+"
@@ -111,13 +111,14 @@ _AT_HAND = (
     r"|old|new|one|idea|erst|zweit|letzt|ander|premier|deuxieme|derni|autre|primer|segund|ultim|otr|altr|outr|eerste"
     r"|tweede|laatste))"
 )
-_OFTEN = r"(?: do| also| really| generally| usually| always| typically| normally| personally| still| much)*"
+_OFTEN = r"(?: do| also| really| generally| usually| always| typically| normally| personally| still| much| tend to)*"
 _PREFERENCE = compile_later(
-    rf"(?<!\w)(?:i(?:'d| would)?{_OFTEN} (?:prefer|favou?r)|i've always preferred|i'd rather(?! show| go| do)"
+    rf"(?<!\w)(?:i(?:'d| would)?{_OFTEN} (?:prefer|favou?r)|i(?:'d| would) rather(?! show| go)"
     rf"|i{_OFTEN} (?:like|love) (?:to(?! hear| say| think)|when you|it when you|having|keeping|using|working with)"
-    r"|i(?: really)? (?:hate|dislike|can't stand)(?! the| not| when| being| to)|i always (?:want|like|need|work)"
+    r"|i(?: really)? (?:hate|dislike|can't stand)(?! the| not| when| being| to)|i always (?:want|like|work|appreciate)"
     r"|i don't(?: really)? (?:like|eat|drink)(?! the| our| my)|i (?:always|never) (?:use|write|wear|eat|drink)"
-    r"|my preference is|i'm (?:partial to|not a (?:big )?fan of)|^my (?:preferred|favou?rite) (?:\w+ ){1,4}(?:is|are)"
+    r"|my preference is|i'm (?:partial to|not a fan of)|i'm [^.]{1,50} and prefer|i value(?=.* over )|i've preferred"
+    r"|^my (?:preferred|favou?rite) (?:\w+ ){1,4}(?:is|are)"
     r"|ich (?:bevorzuge|hasse)|ich mag (?:lieber|keine?n?|es,? wenn)|ich \w+ am liebsten"
     r"|je (?:prefere|deteste|n'aime pas)|j'aime (?:mieux|que tu)|prefiero|odio|no me gustan?|me gusta (?:que|mas)"
     r"|preferisco|non mi piac\w+|mi piace (?:che|di piu)|prefiro|odeio|nao gosto de|gosto (?:que|mais de)"
@@ -195,10 +196,10 @@ def _is_order(folded: str) -> bool:
         return False
     if not folded.isascii() and _ASIAN_ORDER.search(folded):
         return not folded.endswith("か。")
-    if since := _SINCE.search(folded):
-        return _begins_order(folded[: since.start()] + folded[since.end() :])
-    if asked := _WHEN_ASKED.search(folded):
-        return _begins_order((folded[: asked.start()] or folded.partition(",")[2]).strip())
+    if (since := _SINCE.search(folded)) and _begins_order(folded[: since.start()] + folded[since.end() :]):
+        return True
+    if (asked := _WHEN_ASKED.search(folded)) and _begins_order(folded[: asked.start()] or folded.partition(", ")[2]):
+        return True
     polite = _POLITE.match(folded)
     rest = folded[polite.end() if polite else 0 :]
     if first := _FIRST.search(rest):

@@ -22,6 +22,14 @@ Could you always include a short summary at the end?
 Make sure you always check the types.
 Don't ever touch the vendored folder.
 Don't commit anything unless I ask you to.
+I want you to always mention version numbers when I ask about dependencies.
+Going forward I want every answer to include a short summary.
+For all future questions about probability, show the formula first.
+I'm a beginner, so always explain terms in plain language.
+I tend to prefer visual aids over text.
+I would rather walk than drive to work.
+I'm more of a morning person and prefer to write before 9 AM.
+I value concise communication over long meetings.
 I prefer tabs over spaces.
 I prefer short answers, so can you cut this down?
 I generally prefer functional components.
@@ -131,6 +139,8 @@ I always get a timeout.
 The docs say "always use the lock", is that right?
 Change the label to `never ask again`.
 When I ask for a page it crashes.
+From now on I want to sleep more.
+We tend to prefer the second table.
 What happens when I ask for the last page?
 I use this in two places.
 I'm on it.
