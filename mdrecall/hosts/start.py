@@ -107,9 +107,11 @@ class _Start:
         files = ((name_wishes(project), read_wishes(self._settings, project)) for project in ("", *self._projects))
         found = [(wish, f"{path}#L{line}") for path, wishes in files for line, wish in wishes.items()]
         found.sort(key=lambda each: (each[0].is_confirmed, each[0].day), reverse=True)
-        marks = [" ".join(filter(None, (wish.day, "" if wish.is_confirmed else "unconfirmed"))) for wish, _ in found]
-        texts = [f"- {wish.text}" + f" ({mark})" * bool(mark) for (wish, _), mark in zip(found, marks, strict=True)]
-        lines = [Shown(place, text, why="wish") for (_, place), text in zip(found, texts, strict=True)]
+        lines = []
+        for wish, place in found:
+            mark = " ".join(filter(None, (wish.day, "" if wish.is_confirmed else "unconfirmed")))
+            text = cut_tokens(f"- {wish.text}", _MAX_NOTE_LINE) + (f" ({mark})" if mark else "")
+            lines.append(Shown(place, text, why="wish"))
         notice, self._notice = self._notice, ""
         text = self._take_notes(_WISHES, lines, 4 * _MAX_WISH_TOKENS)
         self._notice = notice

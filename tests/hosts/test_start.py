@@ -142,6 +142,12 @@ def test_the_text_is_never_too_long(hooks: Hooks, host: str, line: str, chars: i
     assert hooks.problems == []
 
 
+def test_a_long_wish_hides_no_other(hooks: Hooks) -> None:
+    hooks.workspace.write("memory/wishes.md", f"# Wishes\n\n- Always {'安' * 3_000}。\n- Always answer in German.\n")
+    text = hooks.answer("session-start").context
+    assert "安安安…\n- Always answer in German." in text
+
+
 def test_by_default_the_text_has_at_most_600_tokens() -> None:
     assert HostOptions().max_chars == 4 * 600
 
