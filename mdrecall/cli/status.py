@@ -60,8 +60,9 @@ def _report_hosts(memory: Memory, options: argparse.Namespace) -> list[dict[str,
     env = os.environ if options.caller.env is None else options.caller.env
     here, records = options.caller.cwd or os.getcwd(), []
     for site in list_installed(find_program_folders(env, here), find_locations(env, here).own_state_dir):
-        if site.options.get("memory") == memory.settings.agent_folder:
-            project, parts = site.project if site.scope == "project" else "", describe_parts(site, memory.settings)
+        parts = describe_parts(site, memory.settings)
+        if parts and site.options.get("memory") == memory.settings.agent_folder:
+            project = site.project if site.scope == "project" else ""
             records.append({"host": site.host, "project": project, "parts": parts})
             if not options.json:
                 print(style(f"In {site.host}{' in ' * bool(project)}{shorten_home(project)}", "bold"))

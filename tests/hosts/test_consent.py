@@ -77,7 +77,11 @@ def test_switching_off_is_seen_in_status(home: Path, capsys: pytest.CaptureFixtu
     assert is_on == {"recall": False, "conversations": False, "digest": True, "wishes": True, "tools": True}
 
 
-def test_status_of_another_memory_says_nothing_of_the_host(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_says_nothing_of_a_program_without_hooks_or_with_another_memory(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("cursor")
+    assert status(capsys) == []
     install("claude-code")
     (home / "other").mkdir()
     (home / "other/MEMORY.md").write_text("# Other\n")
