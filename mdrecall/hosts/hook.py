@@ -104,9 +104,15 @@ def _write_digest(call: HookCall) -> Iterator[Answer]:
 
 
 def _ask_about_wishes(call: HookCall) -> Iterator[Answer]:
+    """Ask the host's model to confirm wishes. Only one process at a time reads and writes what was asked."""
+    if not call.settings.mdrecall.hosts.flush:
+        return
+    from mdrecall.hosts.digest import lock_progress
     from mdrecall.hosts.wishes import ask_about_wishes
 
-    yield Answer(ask=ask_about_wishes(call.event, call.settings))
+    with lock_progress(call.settings) as is_ours:
+        ask = ask_about_wishes(call.event, call.settings) if is_ours else ""
+    yield Answer(ask=ask)
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {

@@ -47,7 +47,7 @@ def keep_wishes(settings: Settings, session: str, folder: str, said: Sequence[Tr
     now = user_time(None, None, settings.defaults.user_timezone)
     found = [(wish, record.day or f"{now:%Y-%m-%d}") for record in said for wish in find_wishes(record.text)]
     projects = list_projects(folder, settings.workspace)[:1] if folder else ()
-    state = _NEW_STATE | state_files.load(settings.wishes_state)
+    state = _load_state(settings)
     for project in (*projects, "") if found else ():
         own = [one for one in found if one[0].is_withdrawal or _is_personal(one[0]) != bool(project) or not projects]
         try:
@@ -58,6 +58,12 @@ def keep_wishes(settings: Settings, session: str, folder: str, said: Sequence[Tr
     state["sessions"] = dict([*state["sessions"].items(), (session, count)][-_MAX_SESSIONS:])
     # After the files: a process that is killed in between leaves lines that count as the person's.
     state_files.save(settings.wishes_state, state | {"known": state["known"][-_MAX_KEYS:]})
+
+
+def _load_state(settings: Settings) -> dict[str, Any]:
+    """Return what was written and asked, and how many requests each session had; what is damaged counts as none."""
+    found = state_files.load(settings.wishes_state)
+    return {name: found[name] if type(found.get(name)) is type(new) else new for name, new in _NEW_STATE.items()}
 
 
 def _is_personal(wish: FoundWish) -> bool:
@@ -100,7 +106,7 @@ def ask_about_wishes(event: HookEvent, settings: Settings) -> str:
     is_stop = event.event == "stop" and not event.is_stop_active and not event.is_subagent and not event.is_headless
     if not (is_stop and settings.mdrecall.hosts.flush and event.session and event.transcript):
         return ""
-    state, session = _NEW_STATE | state_files.load(settings.wishes_state), f"{event.host.name} {event.session}"
+    state, session = _load_state(settings), f"{event.host.name} {event.session}"
     asked = {key for request in state["asked"] for _, key in request[1:]}
     projects = ("", *list_projects(event.cwd, settings.workspace)[:1])
     wishes = [wish for project in projects for wish in read_wishes(settings, project).values()]

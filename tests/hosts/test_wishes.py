@@ -157,6 +157,13 @@ def test_a_process_that_is_killed_before_the_hashes_are_saved_doubles_nothing(
     assert len(items(settings)) == 1
 
 
+def test_a_damaged_record_counts_as_none(settings: Settings, talk: Conversation) -> None:
+    stop(talk, settings, "Fix the pool.")
+    Path(settings.wishes_state).write_text('{"known": 1, "asked": "x", "sessions": []}')
+    assert stop(talk, settings, "I prefer short answers.")
+    assert len(items(settings)) == 1
+
+
 def said(text: str) -> TranscriptRecord:
     return TranscriptRecord(1, None, 0, "User", text, DAY)
 
