@@ -86,7 +86,11 @@ def test_the_state_of_the_index_says_what_updates_it() -> None:
     ],
 )
 def test_how_is_searched_and_what_is_missing(vector: dict[str, Any], mode: str, expected: str) -> None:
-    assert lines(status(vector=vector, custom={"searchMode": mode}))["Search"] == expected
+    assert lines(status(vector=vector, dirty=True, custom={"searchMode": mode}))["Search"] == expected
+
+
+def test_conversations_that_are_not_embedded_on_purpose_are_not_missing() -> None:
+    assert "not embedded" not in lines(status(vector={"chunks": 4}))["Search"]
 
 
 def test_embeddings_that_are_switched_off_are_named() -> None:
