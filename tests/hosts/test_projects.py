@@ -86,6 +86,7 @@ def test_a_wish_and_a_fact_of_a_project_come_back_there_and_nothing_of_another(
         first = next(request for request in asked if QUESTION in request.text)
         [day] = re.findall(rf"- (\d{{4}}-\d\d-\d\d): (?:User: )?{FACT}", first.text)
         assert abs(datetime.now(UTC) - AGE - parse_day(day)) < timedelta(days=2)
+        assert WISH in first.text
         leaks = [word for request in asked for word in OTHERS if word in json.dumps(request.body)]
         assert leaks == []
     before = len(model.requests)
