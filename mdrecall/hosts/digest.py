@@ -23,7 +23,7 @@ from mdrecall.errors import RecallError
 from mdrecall.locks import FileLock
 from mdrecall.notes.clock import read_moment, user_time
 from mdrecall.notes.notes import NotePath, append_note, read_days
-from mdrecall.notes.repository import place_of, project_of
+from mdrecall.notes.repository import find_root, place_of, project_of
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sessions import digest
@@ -344,7 +344,8 @@ def _render(progress: Progress, settings: Settings) -> str:
 
 def _origin_of(progress: Progress) -> digest.Origin:
     project = project_of(progress.folder)
-    return digest.Origin(progress.host, progress.session, progress.folder, progress.place, project)
+    folder = find_root(progress.folder) or progress.folder
+    return digest.Origin(progress.host, progress.session, folder, progress.place, project)
 
 
 def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRecord]) -> None:

@@ -1,10 +1,10 @@
 """The notes around a conversation: what is read when it begins, kept of its last messages, and digested of it.
 
-A digest is a section of Markdown about one session, made without a model: what was asked first, how it ended, what the
-person wanted, what was decided or left open, which files and commits were made. Its last line is a comment that says
-which records of the transcript it covers: the mark. Until a section is written, what it will say is an outline.
+A digest is a section of Markdown about one session, made without a model. Its last line, the mark, says which records
+of the transcript it covers. Until it is written, what it will say is an outline.
 """
 
+import os
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
@@ -157,10 +157,9 @@ def note_text(messages: Sequence[TranscriptRecord], *, when: str, key: str, sess
 #: How much of each list an outline keeps, the last ones: so many lines stay readable, and files and calls are counted.
 _MOST = {"wanted": 6, "decided": 4, "open": 3, "left": 3, "files": 300, "commits": 8, "calls": 20}
 #: How many folders a section names.
-_MAX_FOLDERS = 8
+_MAX_FOLDERS = 3
 #: A quotation is one or two sentences.
-_MAX_QUOTE_CHARS = 240
-_MAX_TITLE_CHARS = 120
+_MAX_QUOTE_CHARS, _MAX_TITLE_CHARS = 240, 120
 _MAX_NAME_CHARS, _MAX_KEY_CHARS = 60, 200
 #: How much of one message is looked at: what a person types is shorter, what he pastes need not be searched.
 _MAX_MESSAGE_CHARS = 20_000
@@ -175,6 +174,8 @@ _LEAST_OUTCOME_WORDS, _LEAST_ANSWER_WORDS = 5, 3
 # What `git commit` prints: [main a828e60] Keep 12 connections
 _COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
 _HEADING_LINE = re.compile(r"^ {0,3}#{1,6} .*$", re.MULTILINE)
+# A path that is not in the session's repository, up to its last three parts.
+_FAR_AWAY = re.compile(r"^/.*(?=(?:/[^/]+){3}$)")
 _SENTENCE_ENDS = (".", "!", ":", "。", "！", "：")
 _EMPHASIS = re.compile(r"\*\*|__")
 _MARK = re.compile(
@@ -305,9 +306,9 @@ def merge_digests(note: str) -> str:
     lines, cuts = note.split("\n"), dict[int, tuple[int, list[str]]]()
     for sections in sessions.values():
         cuts |= {section.first: (section.last, []) for section in sections}
-        mark = _FIRST_RECORD.search(lines[sections[0].last - 1])
-        last = _FIRST_RECORD.sub(mark[0] if mark else "", lines[sections[-1].last - 1])
-        cuts[sections[-1].first] = (sections[-1].last, [*_merge(sections), last])
+        begin, mark = (lines[section.last - 1] for section in (sections[0], sections[-1]))
+        mark = _FIRST_RECORD.sub(_FIRST_RECORD.findall(begin)[0], mark)
+        cuts[sections[-1].first] = (sections[-1].last, [*_merge(sections), mark])
     for first, (last_line, merged) in sorted(cuts.items(), reverse=True):
         is_between = first > 1 and last_line < len(lines) and not lines[first - 2].strip() + lines[last_line].strip()
         lines[first - 1 : last_line + (is_between and not merged)] = merged
@@ -332,8 +333,8 @@ def _merge(sections: Sequence[Section]) -> list[str]:
     first, last = (_OLD_HEADING.fullmatch(one.heading) for one in (sections[0], sections[-1]))
     times = [time for found in (first, last) if found for time in (found[1], found[2]) if time]
     heading = f"{_HEADING}{_span(times)}{first[3] if first else ''}".rstrip()
-    title = _shorten(asked[0], _MAX_TITLE_CHARS) if asked else ""
-    return [f"{heading}: {title}" if title else heading, *_render_lines(Outline(**kept))]
+    title = f": {_shorten(asked[0], _MAX_TITLE_CHARS)}" if asked else ""
+    return [heading + title, *_render_lines(Outline(**kept))]
 
 
 def _write_key(project: str) -> str:
@@ -352,13 +353,14 @@ def extend_outline(
 
 
 def render_section(outline: Outline, origin: Origin, clock: Callable[[str], str]) -> str:
-    """Return the section of an outline, empty if it has nothing worth a line.
+    """Return the section of an outline, empty if it has nothing but a title.
 
     ``clock`` turns a record's time into ``2026-02-10 09:00``, or nothing.
     """
-    lines = list(_render_lines(outline))
-    if not lines and not outline.title:
+    if not (lines := list(_render_lines(outline))):
         return ""
+    # What the title says need not come again, unless nothing else is left.
+    lines = [line for line in lines if line.partition(": ")[2] not in outline.title] or lines
     place = _one_line(origin.place)[:_MAX_NAME_CHARS].strip()
     heading = f"{_HEADING}{_span([clock(at) for at in (outline.start, outline.at)])}{place}"
     host, session = safe_name(origin.host), safe_name(origin.session)
@@ -403,10 +405,9 @@ class _Part:
 
     def add(self, record: HostRecord) -> None:
         """Take in what happened next."""
-        known, number = self._outline, record.number
-        self._outline = known._replace(first=known.first or number, number=number, at=record.at or known.at)
-        if not known.start:
-            self._outline = self._outline._replace(start=record.at)
+        known, number, at = self._outline, record.number, record.at
+        times = known._replace(start=known.start or at, at=at or known.at)
+        self._outline = times._replace(first=known.first or number, number=number)
         for step in record.steps:
             if step.kind == "user":
                 self._end_turn()
@@ -453,13 +454,14 @@ class _Part:
         if any(find_marked(own)):
             # A message is masked as a whole and then cut into sentences, because a secret may have several lines.
             for kind, sentence in find_marked(self._redact(own)):
-                if sentence not in self._outline.title:
-                    self._lists[kind][_shorten(sentence)] = None
+                self._lists[kind][_shorten(sentence)] = None
 
     def _add_call(self, step: Step) -> None:
-        names = (file.removeprefix(self._folder) for file in step.files)
-        # Elsewhere, what is hidden belongs to a program, such as the agent's own plans.
-        self._keep("files", (name for name in names if not (name.startswith("/") and "/." in name)))
+        for name in (file.removeprefix(self._folder) for file in step.files):
+            short = _FAR_AWAY.sub("…", re.sub(f"^{re.escape(os.path.expanduser('~/'))}", "~/", name))
+            # Elsewhere, what is hidden belongs to a program, such as the agent's own plans.
+            if not (name.startswith("/") and "/." in name):
+                self._keep("files", [short])
         if step.call and "git" in step.text and "commit" in step.text:
             self._lists["calls"][step.call] = None
 
@@ -491,12 +493,9 @@ def _find_outcome(answer: str, asked: Set[str]) -> str:
 
 def _span(times: list[str]) -> str:
     """Return the time from the first to the last record; the day only where two days differ."""
-    known = [time for time in times if time]
-    if not known:
-        return ""
-    first, last = known[0], known[-1]
-    if first == last:
-        return f"{first[-5:]} "
+    first, last = next(filter(None, times), ""), next(filter(None, reversed(times)), "")
+    if not first or first == last:
+        return f"{first[-5:]} ".lstrip()
     return f"{first[-5:]}–{last[-5:]} " if first[:10] == last[:10] else f"{first}–{last} "
 
 

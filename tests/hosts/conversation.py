@@ -13,6 +13,8 @@ from tests.conftest import Workspace
 
 NOW = datetime(2026, 2, 10, 12, 0, tzinfo=UTC)
 DAY = "2026-02-10"
+#: Says enough to be the outcome of a session.
+DONE = "The whole work is finished, tested and written down."
 
 
 def settings_of(workspace: Workspace, **more: Any) -> Settings:
@@ -38,7 +40,7 @@ class Conversation:
         known: dict[str, Any] = {"session": self.session, "cwd": str(self.folder), "transcript": str(self.file)}
         return HookEvent(host, name, **{**known, **more})  # type: ignore[arg-type]
 
-    def turn(self, asked: str, answer: str = "Done.", *, time: str = f"{DAY}T09:00:00Z") -> None:
+    def turn(self, asked: str, answer: str = DONE, *, time: str = f"{DAY}T09:00:00Z") -> None:
         self.add("user", asked, time)
         self.add("assistant", [{"type": "text", "text": answer}], time)
 

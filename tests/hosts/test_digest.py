@@ -168,13 +168,13 @@ def test_nothing_is_written_for_sub_agents_or_without_a_session_or_a_transcript(
 def test_a_line_that_is_still_being_written_is_left_for_the_next_time(settings: Settings, talk: Conversation) -> None:
     talk.turn("fix the pool")
     with talk.file.open("a") as file:
-        file.write('{"type": "user", "uuid": "z", "message": {"role": "user", "content": "mend ')
+        file.write('{"type": "user", "uuid": "z", "message": {"role": "user", "content": "We want ')
     compact(talk, settings)
     with talk.file.open("a") as file:
-        file.write('the queue"}}\n')
+        file.write('the queue to be mended."}}\n')
     compact(talk, settings)
     assert ranges(note(settings)) == ["1-2", "3-3"]
-    assert "shop: mend the queue" in note(settings)
+    assert "- Wanted: We want the queue to be mended.\n" in note(settings)
 
 
 @pytest.mark.parametrize("keep", ["nothing", "garbage", "an older one", "one with an outline"])
@@ -323,7 +323,7 @@ def test_work_of_an_earlier_day_goes_to_that_day_and_of_a_later_one_to_today(
 def test_a_long_backlog_is_read_in_parts_and_becomes_one_section(
     settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digest, "MAX_BYTES", 800)
+    monkeypatch.setattr(digest, "MAX_BYTES", 900)
     for number in range(5):
         talk.turn(f"The button {number} should be red.")
     assert start(talk, settings) == []

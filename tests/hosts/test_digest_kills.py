@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.hosts.digest import finish_digests
 from tests.conftest import Workspace
-from tests.hosts.conversation import DAY, NOW, settings_of
+from tests.hosts.conversation import DAY, DONE, NOW, settings_of
 from tests.processes import python
 
 # Forks a child for each kill. The child counts the lines of code that it runs where files are read and written, and
@@ -103,7 +103,9 @@ def test_kills_lose_nothing_and_double_nothing(workspace: Workspace, tmp_path: P
     mark = r"<!-- mdrecall:digest \S+ \S+ \S+ lines=\d+-\d+ -->"
     wish = r"The button \d+ of (?:aaa|bbb) should be red\."
     for section in note.split("\n## Session ")[1:]:
-        assert re.fullmatch(rf"09:00 shop: {wish}\n(?:- Wanted: {wish}\n)*{mark}", section.strip()), section
+        assert re.fullmatch(
+            rf"09:00 shop: {wish}\n- Outcome: {DONE}\n(?:- Wanted: {wish}\n)*{mark}", section.strip()
+        ), section
     for session, records in zip(("aaa", "bbb"), found["records"], strict=True):
         parts = [(int(a), int(b)) for a, b in re.findall(rf"session={session} \S+ lines=(\d+)-(\d+) -->", note)]
         assert [number for a, b in parts for number in range(a, b + 1)] == list(range(1, records + 1))

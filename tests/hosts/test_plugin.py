@@ -50,7 +50,7 @@ def test_the_plugin_takes_no_cloned_repository_for_the_users_memory(
     config = host.home / ".local/state/mdrecall/mdrecall.json"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(json.dumps({"agents": {"defaults": {"workspace": str(notes)}}}))
-    model.teach("once more", say="Behind the clock.")
+    model.teach("once more", say="The lighthouse key hangs behind the clock.")
     host.ask("Tell me once more about the lighthouse key.", clone, PATH=host.path_with_mdrecall)
     second = model.requests_with("once more")[0].text
     assert "hangs behind the clock" in second
