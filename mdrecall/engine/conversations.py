@@ -94,7 +94,8 @@ def load_note(settings: Settings, home: str, path: str, projects: Sequence[str] 
 
 def _load_from_collection(settings: Settings, home: str, path: str) -> tuple[str, str] | None:
     """Return the path and text of a note in a collection of qmd; None if it is in none of them."""
-    paths = import_extra("qmd", "collections").open_paths(settings, home)
+    collections = import_extra("qmd", "collections")
+    paths = collections.CollectionPaths(settings, collections.plan_collections(settings, home))
     file = paths.resolve_path(path) if path and "\0" not in path else None
     if file is None or not is_note_file(file.inside):
         return None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.config.load import load
 from mdrecall.errors import PathOutside
 from mdrecall.extras.qmd.collections import Collection, CollectionPaths, covers
 
@@ -17,7 +18,8 @@ class Desk:
             Collection("dir", str(self.workspace / "memory"), "**/*.md", "memory"),
             Collection("docs", str(self.outside), "**/*.md", "custom"),
         )
-        self.places = CollectionPaths(self.collections, workspace=str(self.workspace), max_bytes=1000)
+        settings = load(env={"HOME": str(base)}, cwd=str(base), workspace=str(self.workspace)).settings
+        self.places = CollectionPaths(settings, self.collections)
 
     def write(self, path: str) -> None:
         file = self.workspace.parent / path

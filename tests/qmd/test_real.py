@@ -196,9 +196,9 @@ def test_every_way_of_searching_works_with_the_models_of_the_user(
     found = agent.program().run(["vsearch", *flags], timeout_s=PATIENCE_S)
     assert files(json.loads(found.stdout))[0] == "notes/pool.md"
     session = session_of(agent)
-    both = QmdSearch(agent.program(), require=print, names=["notes"], ensure=print, server=session)
+    both = QmdSearch(agent.program(), require=print, ensure=print, server=session)
     modes: list[Mode] = ["search", "vsearch", "query"]
     for mode in modes:
-        hits, issues = both.search(question, mode, limit=5, within_s=PATIENCE_S)
+        hits, issues = both.search(question, mode, ["notes"], limit=5, within_s=PATIENCE_S)
         assert (hits[0].collection, hits[0].path, issues) == ("notes", "pool.md", ()), mode
     session.close()

@@ -50,13 +50,8 @@ class Desk:
         self.program = Scripted(**replies)
         self.ensured = 0
         self.too_old: ProgramMissing | None = None
-        self.search = QmdSearch(
-            self.program,
-            require=self._require,
-            names=names,
-            ensure=self._ensure,
-            server=server,
-        )
+        self.names = names
+        self.search = QmdSearch(self.program, require=self._require, ensure=self._ensure, server=server)
 
     def _require(self, within_s: float) -> None:
         if self.too_old:
@@ -66,7 +61,7 @@ class Desk:
         self.ensured += 1
 
     def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> Found:
-        return self.search.search(question, mode, limit=6, within_s=within_s)
+        return self.search.search(question, mode, self.names, limit=6, within_s=within_s)
 
 
 def paths(found: Found) -> list[str]:

@@ -165,9 +165,7 @@ def test_a_question_longer_than_a_pipe_goes_through(session: Session, fake_qmd: 
 
 def connected(fake: FakeQmd) -> Connection:
     process = spawn((str(fake.path), "mcp"), env={"PATH": os.environ["PATH"], "MARK": MARK}, cwd="/", with_input=True)
-    connection = Connection(process, "qmd mcp")
-    connection.open()
-    return connection
+    return Connection(process, "qmd mcp")
 
 
 def test_a_deaf_server_cannot_hold_up_who_asks_at_length(fake_qmd: FakeQmd) -> None:

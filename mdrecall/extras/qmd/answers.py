@@ -101,7 +101,7 @@ class QmdAnswers:
         limit = (_WIDER_WITH_LIMITS if is_wanted or visible.withheld else 2) * most
         left_s = max(_MIN_SEARCH_S, until - time.monotonic())
         names = [entry.name for entry in entries]
-        hits, search_issues = self._search.search(request.query, mode, limit=limit, within_s=left_s, names=names)
+        hits, search_issues = self._search.search(request.query, mode, names, limit=limit, within_s=left_s)
         read_issues: list[Issue] = []
         documents = list(self._read_documents(hits, is_wanted, visible, read_issues))
         answer = self._find_passages(request, mode, documents, total, most)
@@ -115,7 +115,8 @@ class QmdAnswers:
         """Search for a word as a request would; raise ``BackendUnavailable``."""
         self._updater.start(one_shot=True)
         within_s = self._settings.memory.qmd.limits.timeout_ms / 1000
-        self._search.search(_PROBE_QUERY, self._choose_mode(None)[0], limit=1, within_s=within_s)
+        names = [entry.name for entry in self._index.collections]
+        self._search.search(_PROBE_QUERY, self._choose_mode(None)[0], names, limit=1, within_s=within_s)
 
     def _read_filter(self, request: SearchRequest) -> _Filter | None:
         """Return the request's date and note filters; None if it has none."""
@@ -239,14 +240,9 @@ class QmdAnswers:
         match = self._export.find_origin(document.inside, result.match_start_line, result.match_end_line)
         if shown is None or match is None:
             return None
-        path, start_line, end_line = shown
+        path, start, end = shown
         return result._replace(
-            path=path,
-            start_line=start_line,
-            end_line=end_line,
-            match_start_line=match[1],
-            match_end_line=match[2],
-            heading="",
+            path=path, start_line=start, end_line=end, match_start_line=match[1], match_end_line=match[2], heading=""
         )
 
     def _explain_empty_index(self, refresh: RefreshResult) -> SearchAnswer:

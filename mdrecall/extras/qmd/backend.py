@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.config.load import Loaded
 from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, message_with_hint
-from mdrecall.extras.qmd.process import (
-    Program,
-    find_program,
-    index_path,
-    parse_command,
-    prepare,
-    require_version,
-    state_dir_of,
-)
+from mdrecall.extras.qmd import process
+from mdrecall.extras.qmd.process import Program, find_program, index_path
 from mdrecall.locks import FileLock
 from mdrecall.search.query import parse_query
 from mdrecall.state_files import make_private_folder
@@ -56,7 +49,7 @@ class QmdBackend:
         self._lock = threading.Lock()
         self._running: RunningQmd | None = None
         self._closed = False
-        self.state_dir = state_dir_of(loaded.settings)
+        self.state_dir = process.state_dir_of(loaded.settings)
         """The folder for mdrecall's own files beside the index."""
         self.watch = IndexWatcher(
             FileLock(os.path.join(self.state_dir, "watch.lock")),
@@ -155,8 +148,8 @@ class QmdBackend:
     def _start_qmd(self) -> RunningQmd:
         """Make the parts that run qmd; raise ``ProgramMissing`` at once if there is none."""
         settings, home = self._settings, self._loaded.home
-        env = prepare(settings.qmd_dir, self._loaded.environment, home=home)
-        command = parse_command(settings.memory.qmd.command, home=home)
+        env = process.prepare(settings.qmd_dir, self._loaded.environment, home=home)
+        command = process.parse_command(settings.memory.qmd.command, home=home)
         find_program(command, env)
 
         from mdrecall.extras.qmd.answers import QmdAnswers
@@ -168,14 +161,13 @@ class QmdBackend:
         version_path = os.path.join(self.state_dir, "version.json")
 
         def require(within_s: float) -> None:
-            require_version(program, version_path, timeout_s=within_s)
+            process.require_version(program, version_path, timeout_s=within_s)
 
         index, export = self.index, open_export(self._loaded)
         collections = Collections(program, index.collections, settings, index.database, require)
         updater = self._make_updater(program, collections, export)
         server = self._open_server(program)
-        names = [entry.name for entry in index.collections]
-        search = QmdSearch(program, require=require, names=names, ensure=collections.ensure, server=server)
+        search = QmdSearch(program, require=require, ensure=collections.ensure, server=server)
         wait_ms = self.update_wait_ms
         answers = QmdAnswers(settings, index, updater, search, export, one_shot=self._one_shot, update_wait_ms=wait_ms)
         return RunningQmd(program, collections, updater, answers, server)

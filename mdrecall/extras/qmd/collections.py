@@ -297,19 +297,11 @@ class CollectionFile(NamedTuple):
 class CollectionPaths:
     """The files of the managed collections. Nothing else is ever opened, and no symbolic link is followed."""
 
-    def __init__(
-        self,
-        collections: Sequence[Collection],
-        *,
-        workspace: str,
-        max_bytes: int,
-        mask: Callable[[str, str], str] = lambda text, path: text,
-    ) -> None:
-        """``mask`` is given a text and its path, and returns the text without what was forgotten."""
-        self._mask = mask
+    def __init__(self, settings: Settings, collections: Sequence[Collection]) -> None:
         self.by_name = {entry.name: entry for entry in collections}
-        self._workspace = workspace
-        self._max_bytes = max_bytes
+        self._workspace = settings.workspace
+        self._max_bytes = settings.mdrecall.max_file_bytes
+        self._forgotten = open_tombstones(settings)
 
     def resolve_hit(self, name: str, path: str) -> CollectionFile | None:
         """Return the file that a hit refers to; None if it is in no managed collection or does not exist any more."""
@@ -317,9 +309,8 @@ class CollectionPaths:
         inside = os.path.normpath(path).replace(os.sep, "/")
         if collection is None or inside.startswith(("../", "/")):
             return None
-        if not os.path.isfile(os.path.join(collection.root, inside)):
-            return None
-        return self._locate(collection, inside)
+        is_file = os.path.isfile(os.path.join(collection.root, inside))
+        return self._locate(collection, inside) if is_file else None
 
     def resolve_path(self, path: str) -> CollectionFile | None:
         """Return the file that a path of an answer refers to: ``qmd/<collection>/…`` or a path in a collection.
@@ -341,9 +332,9 @@ class CollectionPaths:
         return self._locate(collection, path).shown if collection else f"{PREFIX}{name}/{path}"
 
     def read(self, file: CollectionFile) -> tuple[str, int]:
-        """Return the current text of a file and when it was changed, in ns since 1970; raise a ``ReadError``."""
+        """Return the text of a file without what was forgotten, and when it was changed, in ns; raise ``ReadError``."""
         opened = read_below(file.collection.root, file.inside, shown=file.shown, max_bytes=self._max_bytes)
-        return self._mask(decode(opened.data), file.shown), opened.stamp[1]
+        return self._forgotten.load().mask(decode(opened.data), file.shown), opened.stamp[1]
 
     def _resolve_prefixed(self, path: str) -> CollectionFile:
         name, _, inside = path.removeprefix(PREFIX).partition("/")
@@ -353,14 +344,11 @@ class CollectionPaths:
             raise errors.PathOutside(f"There is no collection {name or '(none)'}.", path=path, hint=hint)
         inside = os.path.normpath(inside).replace(os.sep, "/")
         if not is_note_file(inside):
-            raise errors.NotMarkdown(
-                f"{path} is not a Markdown file (.md).", path=path, hint="Only .md files are read."
-            )
+            message = f"{path} is not a Markdown file (.md)."
+            raise errors.NotMarkdown(message, path=path, hint="Only .md files are read.")
         if collection.kind == "sessions":
-            hint = "Read it as a session instead."
-            raise errors.TranscriptRefused(
-                f"{path} is an exported transcript, not an allowed Markdown memory file.", path=path, hint=hint
-            )
+            message = f"{path} is an exported transcript, not an allowed Markdown memory file."
+            raise errors.TranscriptRefused(message, path=path, hint="Read it as a session instead.")
         if not covers(collection, inside):
             raise errors.PathOutside(f"{path} is not in the collection {name}.", path=path)
         return self._locate(collection, inside)
@@ -369,17 +357,6 @@ class CollectionPaths:
         relative = os.path.relpath(os.path.join(collection.root, inside), self._workspace).replace(os.sep, "/")
         is_within = not relative.startswith("../") and relative != ".."
         return CollectionFile(collection, inside, relative if is_within else f"{PREFIX}{collection.name}/{inside}")
-
-
-def open_paths(settings: Settings, home: str) -> CollectionPaths:
-    """Return the files of the collections, which are read without what was forgotten."""
-    forgotten = open_tombstones(settings)
-    return CollectionPaths(
-        plan_collections(settings, home),
-        workspace=settings.workspace,
-        max_bytes=settings.mdrecall.max_file_bytes,
-        mask=lambda text, path: forgotten.load().mask(text, path),
-    )
 
 
 def covers(collection: Collection, inside: str) -> bool:

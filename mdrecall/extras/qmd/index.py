@@ -6,20 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.load import Loaded
 from mdrecall.errors import BackendUnavailable
-from mdrecall.extras.qmd.collections import list_folders, open_paths, plan_collections
+from mdrecall.extras.qmd.collections import CollectionPaths, list_folders, plan_collections
 from mdrecall.extras.qmd.database import QmdDatabase
 from mdrecall.extras.qmd.process import index_path
 from mdrecall.notes.files import MemoryFiles
-from mdrecall.types import (
-    FileChange,
-    Issue,
-    Probe,
-    ProgressCallback,
-    SourceName,
-    SourceStatus,
-    Status,
-    SyncReport,
-)
+from mdrecall.types import FileChange, Issue, Probe, ProgressCallback, SourceName, SourceStatus, Status, SyncReport
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.update import Updater
@@ -50,7 +41,7 @@ class QmdIndex:
         self.files = MemoryFiles(settings, loaded.home)
         self.collections = plan_collections(settings, loaded.home)
         self.database = QmdDatabase(index_path(settings.qmd_dir))
-        self.paths = open_paths(settings, loaded.home)
+        self.paths = CollectionPaths(settings, self.collections)
 
     def build_status(self, updater: "Updater | str") -> Status:
         """Return the whole record. ``updater`` is what updates the index, or why there is none."""

@@ -17,16 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mdrecall import errors
 from mdrecall.config.settings import Settings
-from mdrecall.errors import (
-    BackendUnavailable,
-    ProgramBusy,
-    ProgramFailed,
-    ProgramMissing,
-    ProgramStopped,
-    ProgramTimedOut,
-    ProgramUnreadable,
-)
 from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.types import Stop, never
 
@@ -91,14 +83,14 @@ def short_name(command: Sequence[str], arguments: Sequence[str] = ()) -> str:
 def find_program(command: Sequence[str], env: Mapping[str, str]) -> str:
     """Return the path of the program to start; raise ``ProgramMissing`` if there is none."""
     if not command or not command[0]:
-        raise ProgramMissing("No command is set.", hint="Name the program in memory.qmd.command.")
+        raise errors.ProgramMissing("No command is set.", hint="Name the program in memory.qmd.command.")
     program = os.path.abspath(command[0]) if os.sep in command[0] else command[0]
     found = shutil.which(program, path=env.get("PATH", os.defpath))
     if found:
         return found
     what = "is not a program that this user may run" if os.path.exists(program) else "is not installed"
     where = "" if os.sep in program else " on the PATH"
-    raise ProgramMissing(f"{command[0]} {what}{where}.", hint=_install_hint(command))
+    raise errors.ProgramMissing(f"{command[0]} {what}{where}.", hint=_install_hint(command))
 
 
 def _install_hint(command: Sequence[str]) -> str:
@@ -127,14 +119,16 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
     """Create the folders of a separate qmd, and return the environment that makes it use them."""
     for name in _LOCAL_CONFIGS:
         if os.path.exists(path := os.path.join(WORK_DIR, name)):
-            raise BackendUnavailable(f"{path} overrides the configuration of every qmd.", hint="Remove it.")
+            raise errors.BackendUnavailable(f"{path} overrides the configuration of every qmd.", hint="Remove it.")
     config, cache = os.path.dirname(config_path(qmd_dir)), os.path.dirname(index_path(qmd_dir))
     try:
         make_private_folder(config)
         make_private_folder(cache)
     except OSError as error:
         hint = "Remove what is in the way, or give this user write access."
-        raise BackendUnavailable(f"Cannot create the qmd folder {qmd_dir}: {error.strerror}.", hint=hint) from error
+        raise errors.BackendUnavailable(
+            f"Cannot create the qmd folder {qmd_dir}: {error.strerror}.", hint=hint
+        ) from error
     # This qmd uses the models that another one has downloaded. Without the link it downloads its own.
     models = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "qmd", "models")
     if os.path.isdir(models) and not os.path.lexists(link := os.path.join(cache, "models")):
@@ -179,7 +173,11 @@ class Program:
         """
         name = short_name(self.command, arguments)
         until = time.monotonic() + timeout_s
-        process = self._start(arguments)
+        with self._lock:
+            if self._closed:
+                raise errors.ProgramStopped(f"{name} was not started: the memory is closed.")
+            process = spawn((*self.command, *arguments), env=self.env, cwd=self.cwd)
+            self._running.add(process)
         most = _MAX_LOG_BYTES if quiet else MAX_BYTES
         output, has_ended = (b"", b""), False
         try:
@@ -192,19 +190,19 @@ class Program:
                     output = waiting.stdout or b"", waiting.stderr or b""
                 if max(map(len, output)) > most:
                     message = f"{name} printed more than {most:,} bytes and was killed."
-                    raise ProgramUnreadable(message, hint="Ask for fewer results.")
+                    raise errors.ProgramUnreadable(message, hint="Ask for fewer results.")
                 if not has_ended and stop():
-                    raise ProgramStopped(f"{name} was stopped.")
+                    raise errors.ProgramStopped(f"{name} was stopped.")
                 if not has_ended and time.monotonic() > until:
                     limit = f"{max(0.1, round(timeout_s, 1)):g} seconds"
                     hint = "Raise its time limit in the settings, or index fewer files."
-                    raise ProgramTimedOut(f"{name} did not answer within {limit} and was killed.", hint=hint)
+                    raise errors.ProgramTimedOut(f"{name} did not answer within {limit} and was killed.", hint=hint)
         finally:
             kill_group(process)
             with process, self._lock:
                 self._running.discard(process)
         if self._closed:
-            raise ProgramStopped(f"{name} was stopped.")
+            raise errors.ProgramStopped(f"{name} was stopped.")
         stdout, stderr = (text.decode("utf-8", "replace") for text in output)
         if check and process.returncode:
             complaint, code = stderr.strip() or stdout.strip(), process.returncode
@@ -218,14 +216,6 @@ class Program:
             self._closed = True
             for process in self._running:
                 kill_group(process)
-
-    def _start(self, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
-        with self._lock:
-            if self._closed:
-                raise ProgramStopped(f"{short_name(self.command, arguments)} was not started: the memory is closed.")
-            process = spawn((*self.command, *arguments), env=self.env, cwd=self.cwd)
-            self._running.add(process)
-        return process
 
 
 def spawn(
@@ -246,9 +236,13 @@ def spawn(
             bufsize=0,
         )
     except OSError as error:
-        raise ProgramMissing(f"{program} cannot be started: {error.strerror}.", hint=_install_hint(command)) from error
+        raise errors.ProgramMissing(
+            f"{program} cannot be started: {error.strerror}.", hint=_install_hint(command)
+        ) from error
     except ValueError as error:
-        raise ProgramFailed(f"{os.path.basename(program)} cannot be started with these arguments: {error}.") from error
+        raise errors.ProgramFailed(
+            f"{os.path.basename(program)} cannot be started with these arguments: {error}."
+        ) from error
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
@@ -257,26 +251,26 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def translate_failure(name: str, complaint: str, code: int = 1, ending: str = "failed") -> BackendUnavailable:
+def translate_failure(name: str, complaint: str, code: int = 1, ending: str = "failed") -> errors.BackendUnavailable:
     """Return the error for what a program or a tool of its server complains of."""
     if "SQLITE_BUSY" in complaint or "database is locked" in complaint:
         hint = "Another process is writing to it; try again in a moment."
-        return ProgramBusy(f"{name} found its database locked.", hint=hint)
+        return errors.ProgramBusy(f"{name} found its database locked.", hint=hint)
     line = find_error_line(complaint)
     if code in (126, 127):
         hint = _install_hint(name.split())
-        return ProgramMissing(f"{name} cannot be started: {line or f'code {code}'}", hint=hint)
+        return errors.ProgramMissing(f"{name} cannot be started: {line or f'code {code}'}", hint=hint)
     hint = _CRASH_HINT if code in _CRASHES else ""
     message = f"{name} {ending}: {line}" if line else f"{name} {ending}."
-    return ProgramFailed(message, hint=hint, code=code, output=complaint[-_ERROR_CHARS:])
+    return errors.ProgramFailed(message, hint=hint, code=code, output=complaint[-_ERROR_CHARS:])
 
 
 def find_error_line(text: str) -> str:
     """Return the line of an error output that says what is wrong."""
     lines = [line.strip() for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
-    errors = (line for line in lines if _ERROR_LINE.match(line))
+    named = (line for line in lines if _ERROR_LINE.match(line))
     rest = (line for line in lines if not _NOISE_LINE.match(line))
-    return next(errors, next(rest, ""))[:200]
+    return next(named, next(rest, ""))[:200]
 
 
 def parse_tool_result(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,7 +314,9 @@ def _read_version(program: Program, timeout_s: float) -> str:
     found = _VERSION.search(text)
     if found and tuple(map(int, found.groups())) < _LEAST:
         least = ".".join(map(str, _LEAST[:2]))
-        raise ProgramMissing(f"{text} is too old: {least} or newer is needed.", hint=_install_hint(program.command))
+        raise errors.ProgramMissing(
+            f"{text} is too old: {least} or newer is needed.", hint=_install_hint(program.command)
+        )
     return text
 
 

@@ -138,7 +138,6 @@ class QmdSearch:
         program: "Program",
         *,
         require: Callable[[float], object],
-        names: Sequence[str],
         ensure: Callable[[], object],
         server: "Session | Mcporter | None" = None,
     ) -> None:
@@ -146,20 +145,19 @@ class QmdSearch:
         collections that qmd has lost."""
         self._program = program
         self._require = require
-        self._names = tuple(names)
         self._ensure = ensure
         self._server = server
 
     def search(
-        self, query: str, mode: Mode, *, limit: int, within_s: float, names: Sequence[str] | None = None
+        self, query: str, mode: Mode, names: Sequence[str], *, limit: int, within_s: float
     ) -> tuple[tuple[RawHit, ...], tuple[Issue, ...]]:
-        """Return what is found within ``within_s`` in all or some collections; raise ``BackendUnavailable``."""
+        """Return what is found within ``within_s`` in the named collections; raise ``BackendUnavailable``."""
         parsed = _Query(
             mode,
             _QUERY_PREFIX.sub(r"\1 ", _LEADING_DASH.sub("", " ".join(query.split()))),
             tuple(build_word_lists(*extract_keywords(query))),
             max(POOL, limit) if mode == "search" else limit,
-            self._names if names is None else tuple(names),
+            tuple(names),
             time.monotonic() + within_s,
         )
         if not parsed.names or (mode == "search" and not parsed.lists):
@@ -233,8 +231,8 @@ def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
     for start in re.finditer(r"^\[", stdout, re.MULTILINE):
         with suppress(ValueError, RecursionError):
             found, _ = json.JSONDecoder().raw_decode(stdout, start.start())
-            if not found or any(map(_is_hit, found)):
-                return _parse_items(found)
+            if (hits := _parse_items(found)) or not found:
+                return hits
     shown = " ".join((stdout.strip() or stderr).split())[:_SHOWN_CHARS]
     message = f"qmd did not print a list of results{f', but: {shown}' if shown else ''}."
     raise errors.ProgramUnreadable(message, hint="Check the output of `qmd search --json`.")
@@ -249,16 +247,12 @@ def parse_answer(answer: Mapping[str, Any]) -> tuple[RawHit, ...]:
 
 
 def _parse_items(items: list[Any]) -> tuple[RawHit, ...]:
-    return tuple(_parse_hit(item) for item in items if _is_hit(item))
-
-
-def _is_hit(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(file := item.get("file"), str) and "/" in file
-
-
-def _parse_hit(item: Mapping[str, Any]) -> RawHit:
-    """Return a hit. Its file is ``qmd://notes/a/b.md`` from the program, and ``notes/a/b.md`` from the server."""
-    collection, _, path = item["file"].removeprefix("qmd://").partition("/")
-    line, score = item.get("line"), item.get("score")
-    is_number = isinstance(score, int | float) and math.isfinite(score)
-    return RawHit(collection, path, float(score or 0) if is_number else 0.0, line if isinstance(line, int) else 1)
+    """Return the hits. A file is ``qmd://notes/a/b.md`` from the program, and ``notes/a/b.md`` from the server."""
+    hits = []
+    for item in items:
+        if isinstance(item, dict) and isinstance(file := item.get("file"), str) and "/" in file:
+            collection, _, path = file.removeprefix("qmd://").partition("/")
+            line, score = item.get("line"), item.get("score")
+            known = float(score) if isinstance(score, int | float) and math.isfinite(score) else 0.0
+            hits.append(RawHit(collection, path, known, line if isinstance(line, int) else 1))
+    return tuple(hits)

@@ -85,7 +85,6 @@ class Session:
             if self._connection is None or self._connection.failure:
                 process = spawn(self._command, env=self._env, cwd=self._cwd, with_input=True)
                 self._connection = Connection(process, self._name)
-                self._connection.open()
             return self._connection
 
     def _is_index_replaced(self) -> bool:
@@ -99,6 +98,7 @@ class Connection:
     """A running MCP server behind two pipes. One thread reads the answers, any thread may send requests."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", name: str) -> None:
+        """Start reading and send the handshake, without waiting for its answer."""
         self._process = process
         self._name = name
         self._lock = threading.Lock()
@@ -113,9 +113,6 @@ class Connection:
         self._complaint = b""
         self._reader = threading.Thread(target=self._read, name=f"mdrecall {name}", daemon=True)
         self._drainer = threading.Thread(target=self._drain, name=f"mdrecall {name} stderr", daemon=True)
-
-    def open(self) -> None:
-        """Start reading and send the handshake, without waiting for its answer."""
         self._drainer.start()
         self._reader.start()
 
@@ -160,9 +157,10 @@ class Connection:
             raise translate_failure(self._name, str(error.get("message", "")), code if isinstance(code, int) else 1)
         return result if isinstance(result, dict) else {}
 
-    def _send(self, message: Mapping[str, Any], deadline: float) -> None:
+    def _send(self, message: Mapping[str, Any], deadline: float | None = None) -> None:
         """Write a message. A server that does not read it in time, or has closed its input, is killed."""
         assert self._process.stdin
+        deadline = deadline or time.monotonic() + _SEND_S
         data = memoryview(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         with self._sending:
             try:
@@ -183,15 +181,12 @@ class Connection:
                     raise
                 raise self.failure or ProgramFailed(f"{self._name} stopped reading its input.") from error
 
-    def _notify(self, message: Mapping[str, Any]) -> None:
-        self._send(message, time.monotonic() + _SEND_S)
-
     def _read(self) -> None:
         assert self._process.stdout
         try:
             client = {"name": "mdrecall", "version": "1"}
             params = {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}
-            self._notify({"id": _HANDSHAKE_ID, "method": "initialize", "params": params})
+            self._send({"id": _HANDSHAKE_ID, "method": "initialize", "params": params})
             output = io.BufferedReader(self._process.stdout)  # type: ignore[type-var]
             while line := output.readline(_MAX_LINE_BYTES):
                 if len(line) == _MAX_LINE_BYTES:
@@ -232,7 +227,7 @@ class Connection:
             self._fail(translate_failure(self._name, str(message["error"])))
             kill_group(self._process)
         elif number == _HANDSHAKE_ID:
-            self._notify({"method": "notifications/initialized"})
+            self._send({"method": "notifications/initialized"})
             self._ready.set()
         elif isinstance(number, int):
             with self._lock:
