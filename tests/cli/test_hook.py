@@ -184,6 +184,27 @@ def test_an_empty_or_odd_input_is_answered_for_the_current_folder(notes: Workspa
     assert "green tea" in hook("session-start", "--host", "codex", said=said).out
 
 
+@pytest.mark.parametrize(
+    ("said", "is_answered"),
+    [
+        ({"prompt": "which tea does Ana prefer\0?"}, True),
+        ({"prompt": "which tea \ud800 does Ana prefer?"}, True),
+        ({"prompt": "which tea does Ana prefer?", "session_id": "s\udc00"}, True),
+        ({"prompt": "which tea does Ana prefer?" + " tea" * 2_500_000}, False),
+        ({"prompt": "which tea does Ana prefer?", "cwd": "/\0"}, False),
+        ({"prompt": "which tea does Ana prefer?", "cwd": "/\udc00"}, False),
+    ],
+    ids=("zero", "half a character", "odd session", "ten megabytes", "zero in a path", "odd path"),
+)
+def test_an_odd_prompt_is_answered_or_left_alone(
+    notes: Workspace, hook: Hook, said: dict[str, str], is_answered: bool
+) -> None:
+    notes.memory().sync()
+    ran = hook("prompt", "--host", "claude-code", said=said)
+    assert (ran.code, ran.err, "green tea" in ran.out) == (0, "", is_answered)
+    assert not ran.out or json.loads(ran.out)
+
+
 def test_a_host_that_never_closes_its_end_is_not_waited_for(notes: Workspace) -> None:
     process = start_hook(notes, "stop", "--host", "codex", program=PROGRAM)
     assert process.stdin
