@@ -167,7 +167,7 @@ class Answers:
             raise ProtocolError(protocol.INVALID_PARAMS, "A sub-agent has no memory.")
         with _translate_errors(ReadError, ArgumentError, data={"uri": uri}):
             agent, path = parse_uri(uri)
-            memory = self.memories.get(agent)
+            memory = self._toolbox.open(agent)
             text = memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text
         return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
 

@@ -103,7 +103,7 @@ class Toolbox:
         """Return the tools of one memory in a conversation; ``author`` is the client that calls them."""
         from mdrecall.tools.notes import memory_tools
 
-        memory, served = self._open(name), self._memories.describe(name)
+        memory, served = self.open(name), self._memories.describe(name)
         if self._make_tools:
             return self._make_tools(memory, session_key, author)
         if served.plugin == "memory-core":
@@ -159,9 +159,9 @@ class Toolbox:
     def _open_notes(self, name: str) -> "Memory":
         if self._memories.describe(name).plugin != "memory-core":
             raise MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
-        return self._open(name)
+        return self.open(name)
 
-    def _open(self, name: str) -> "Memory":
+    def open(self, name: str) -> "Memory":
         """Return a memory as the project of this server's folder may see it: all of it in the folder of the notes."""
         memory = self._memories.get(name)
         if name not in self._limited:

@@ -216,6 +216,23 @@ def test_no_other_file_is_a_resource(home: Home, uri: str) -> None:
     assert refused.value.error.code == types.INVALID_PARAMS
 
 
+def test_a_resource_shows_no_entry_of_another_project(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, bank = (tmp_path / name for name in ("shop", "bank"))
+    text = f"# Lasting\n\n- Vera leads the shop. <!-- project: path:{shop} -->\n"
+    home.workspace().write("MEMORY.md", text)
+
+    def read(folder: Path) -> str:
+        (folder / ".git").mkdir(parents=True)
+        monkeypatch.chdir(folder)
+        found = with_client(home.server(), lambda client: client.read_resource("mdrecall://main/MEMORY.md"))
+        return cast(types.TextResourceContents, found.contents[0]).text
+
+    assert "Vera" in read(shop)
+    assert "Vera" not in read(bank)
+
+
 def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
     space = home.workspace()
     names = [f"memory/{number:04d}.md" for number in range(PAGE + 3)]
