@@ -100,15 +100,10 @@ def _check_notes(memory: Memory) -> Iterator[Finding]:
         yield Finding("notes", "note", f"none in {workspace} yet", "Write MEMORY.md, or a file in memory/.")
     else:
         yield Finding("notes", "good", f"{count:,} in {workspace}")
-    for issue in report.failed:
-        if issue.path == "qmd":
-            continue
-        fix = "Fix the file or its permissions. It is indexed as soon as it changes."
-        yield Finding("notes", "wrong", _describe_issue(issue), fix)
+    fix = "Fix the file or its permissions. It is indexed as soon as it changes."
     failed = {issue.path for issue in report.failed}
-    for issue in issues:
-        if issue.path not in failed:
-            yield Finding("notes", "note", _describe_issue(issue))
+    yield from (Finding("notes", "wrong", _describe_issue(each), fix) for each in report.failed if each.path != "qmd")
+    yield from (Finding("notes", "note", _describe_issue(each)) for each in issues if each.path not in failed)
 
 
 def _check_index(memory: Memory) -> Iterator[Finding]:

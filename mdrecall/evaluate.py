@@ -36,9 +36,8 @@ class Expectation(NamedTuple):
 
     def is_met_by(self, result: SearchResult) -> bool:
         """True if a result is from this file and overlaps the lines, if there are any."""
-        if result.path != self.path:
-            return False
-        return self.lines is None or (result.start_line <= self.lines[1] and self.lines[0] <= result.end_line)
+        first, last = self.lines or (result.start_line, result.end_line)
+        return result.path == self.path and result.start_line <= last and first <= result.end_line
 
     @property
     def citation(self) -> str:
@@ -111,11 +110,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    memory: Memory,
-    questions: Sequence[Question],
-    *,
-    depth: int = DEPTH,
-    progress: ProgressCallback | None = None,
+    memory: Memory, questions: Sequence[Question], *, depth: int = DEPTH, progress: ProgressCallback | None = None
 ) -> Evaluation:
     """Ask every question and rank the right answers among ``depth`` results, or as many as are configured."""
     read = memory.settings.memory_search.query.max_results

@@ -112,12 +112,7 @@ class Flush:
         return prompts._replace(model=custom.model or "")
 
     def append(
-        self,
-        text: str,
-        now: datetime | None = None,
-        zone: str | tzinfo | None = None,
-        *,
-        path: str | None = None,
+        self, text: str, now: datetime | None = None, zone: str | tzinfo | None = None, *, path: str | None = None
     ) -> Appended:
         """Append to the note of the present day; an answer of ``NO_REPLY`` appends nothing.
 
@@ -144,7 +139,7 @@ class Flush:
     def failed(self) -> None:
         """Record that the flush failed; after three failures the session is not flushed until the next compaction."""
         if not self._has_begun:
-            self._update_history(lambda entry: count_attempt(entry.history, self._count(entry)), None)
+            self.begin()
         self._has_begun = False
 
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:
@@ -161,24 +156,18 @@ class Flush:
         return StoredFlushes(self.settings.session_database, self.settings.index_path)
 
     def _turn(self, entry: Entry) -> Turn:
-        state = self._state
+        state, configured = self._state, self.settings.defaults.context_tokens
         given_total = state.total_tokens is not None
         fresh = given_total or entry.total_is_fresh if state.total_is_fresh is None else state.total_is_fresh
-        return Turn(
-            context_window=state.context_window or entry.context_tokens or self.settings.defaults.context_tokens
-            or DEFAULT_WINDOW,
-            total_tokens=state.total_tokens if state.total_tokens is not None else entry.total_tokens,
-            total_is_fresh=fresh,
-            prompt_tokens=state.prompt_tokens,
-            output_tokens=state.output_tokens,
-            estimated_tokens=state.estimated_tokens,
-            transcript_bytes=self._bytes(entry),
-            compaction_count=self._count(entry),
-            is_heartbeat=state.is_heartbeat,
-            is_cli_provider=state.is_cli_provider,
-            is_sandboxed=state.is_sandboxed,
-            workspace_access=state.workspace_access,
-        )  # fmt: skip
+        said = {name: value for name, value in state._asdict().items() if name in Turn._fields}
+        known = {
+            "context_window": state.context_window or entry.context_tokens or configured or DEFAULT_WINDOW,
+            "total_tokens": state.total_tokens if given_total else entry.total_tokens,
+            "total_is_fresh": fresh,
+            "transcript_bytes": self._bytes(entry),
+            "compaction_count": self._count(entry),
+        }
+        return Turn(**said | known)
 
     def _user_time(self, now: datetime | None, zone: str | tzinfo | None) -> datetime:
         return user_time(now, zone, self.settings.defaults.user_timezone)

@@ -201,14 +201,10 @@ def _remove_stale(path: str) -> None:
 def _is_stale(file: int) -> bool:
     age_s = time.time() - os.fstat(file).st_mtime
     try:
-        os.kill(int(json.loads(os.pread(file, _RECORD_BYTES, 0))["pid"]), 0)
-    except ProcessLookupError:
-        return True
+        pid = int(json.loads(os.pread(file, _RECORD_BYTES, 0))["pid"])
     except (ValueError, KeyError, TypeError, OverflowError):
         return age_s > _BLANK_STALE_S
-    except OSError:
-        pass  # the process lives, but belongs to another user
-    return age_s > _STALE_S
+    return age_s > _STALE_S or not is_alive(pid)
 
 
 def is_alive(pid: int) -> bool:
@@ -217,7 +213,7 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True
+        pass  # it belongs to another user
     return True
 
 
@@ -228,12 +224,7 @@ def _host() -> str:
 def _read_holder(file: int) -> Holder | None:
     try:
         known = json.loads(os.pread(file, _RECORD_BYTES, 0))
-        return Holder(
-            int(known["pid"]),
-            str(known["doing"]),
-            float(known["since"]),
-            dict(known.get("more", {})),
-            str(known.get("host", "")),
-        )
+        more, host = dict(known.get("more", {})), str(known.get("host", ""))
+        return Holder(int(known["pid"]), str(known["doing"]), float(known["since"]), more, host)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -229,10 +229,7 @@ class SingleFlight(Generic[_Request, _Result]):
     """
 
     def __init__(
-        self,
-        act: Callable[[Sequence[_Request], bool], _Result],
-        *,
-        stopped: type[Exception] | None = None,
+        self, act: Callable[[Sequence[_Request], bool], _Result], *, stopped: type[Exception] | None = None
     ) -> None:
         """``act`` makes a run: it gets the requests that the run answers, first that of the caller that makes it, and
         True if another run was in progress when it was requested.

@@ -371,9 +371,5 @@ def _describe_source(
     count: SourceStatus, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
 ) -> SourceStatus:
     is_behind, files, issues = found or (None, None, ())
-    return count._replace(
-        chunk_bytes=sizes.texts.get(count.source, 0),
-        dirty=is_behind,
-        eligible=files,
-        issues=tuple(f"{issue.path}: {issue.problem}" for issue in issues),
-    )
+    said, size = tuple(f"{issue.path}: {issue.problem}" for issue in issues), sizes.texts.get(count.source, 0)
+    return count._replace(chunk_bytes=size, dirty=is_behind, eligible=files, issues=said)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from mdrecall.engine.vector_search import VectorSearcher, space_of
 from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, message_with_hint
 from mdrecall.patterns import drop_ending
 from mdrecall.text.chunk import title_text
@@ -31,7 +32,6 @@ from mdrecall.types import (
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
-    from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.interfaces import Embedder, Store
 
 # Chunks are read in pages, so that memory does not grow with the index.
@@ -44,7 +44,7 @@ _LOCK_WAIT_S = 0.5
 _LEAST_CHARS = 16
 
 #: Texts to embed by their hashes, each with the chunks that have it.
-_Waiting: TypeAlias = "dict[bytes, tuple[EmbedInput, list[int]]]"
+Waiting: TypeAlias = "dict[bytes, tuple[EmbedInput, list[int]]]"
 
 
 class EmbedReport(NamedTuple):
@@ -116,8 +116,7 @@ class ChunkEmbedder:
     @property
     def space(self) -> Space:
         """The space of the embedder; its dimensions are 0 while they are not known."""
-        embedder = self.embedder
-        return Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
+        return space_of(self.embedder)
 
     def find_space(self) -> StoredSpace | None:
         """Return the embedder's space as it is stored; None if it is not."""
@@ -242,9 +241,9 @@ class EmbedRun:
                 break
         return self.done._replace(is_complete=False)
 
-    def _read_uncached(self, most: int) -> Iterator[_Waiting]:
+    def _read_uncached(self, most: int) -> Iterator[Waiting]:
         """Give texts that are not cached, at most ``most`` at once; store the vectors of those that are."""
-        waiting: _Waiting = {}
+        waiting: Waiting = {}
         for chunks in _read_pages(self._store, self._space):
             # Only notes have a path.
             sent = [chunk for chunk in chunks if chunk.path] if self._skips_conversations else chunks
@@ -269,7 +268,7 @@ class EmbedRun:
             self.cache.put(self._cache_space, {}, known, self._most_cached)
         return known
 
-    def _request_all(self, waiting: _Waiting) -> None:
+    def _request_all(self, waiting: Waiting) -> None:
         """Embed texts with as many requests at once as the embedder allows, and store each answer as it arrives."""
         traits = self.embedder.traits
         groups = pack_requests({digest: text for digest, (text, _) in waiting.items()}, traits)
@@ -281,7 +280,7 @@ class EmbedRun:
             if self.stop():
                 return
 
-    def _request_in_threads(self, groups: list[dict[bytes, EmbedInput]], waiting: _Waiting, most: int) -> None:
+    def _request_in_threads(self, groups: list[dict[bytes, EmbedInput]], waiting: Waiting, most: int) -> None:
         """Send several requests at once. After a failure none is sent, and answers under way are still stored."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -310,7 +309,7 @@ class EmbedRun:
     def _request(self, group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
         return dict(zip(group, embed_inputs(self.embedder, list(group.values())), strict=True))
 
-    def store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: _Waiting) -> None:
+    def store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: Waiting) -> None:
         """Cache what was paid for, and store the vectors of the chunks that have these texts."""
         made = {digest: found for digest, found in answered.items() if found}
         if self._most_cached != 0 and made:
@@ -336,65 +335,63 @@ class EmbedRun:
             self._progress(Progress(self._count, max(self._count, self._total), label))
 
 
-class FallbackEmbedder:
+class FallbackEmbedder(NamedTuple):
     """Fills the space of the first embedder; while that fails, of the second. Their vectors are never mixed."""
 
-    is_instant = False
-
-    def __init__(self, first: ChunkEmbedder, second: ChunkEmbedder, searcher: VectorSearcher) -> None:
-        """``searcher`` tells when the first embedder does not answer queries."""
-        self._first = first
-        self._second = second
-        self._searcher = searcher
+    first: ChunkEmbedder
+    second: ChunkEmbedder
+    searcher: VectorSearcher
+    """Tells when the first embedder does not answer queries."""
+    is_instant: bool = False
 
     def for_store(self, store: Store, *, cache: Store) -> FallbackEmbedder:
         """Return the same for another store."""
-        first, second = (embedder.for_store(store, cache=cache) for embedder in (self._first, self._second))
-        return FallbackEmbedder(first, second, self._searcher)
+        first, second = (embedder.for_store(store, cache=cache) for embedder in (self.first, self.second))
+        return FallbackEmbedder(first, second, self.searcher)
 
     @property
     def is_resting(self) -> bool:
         """True if every embedder that is not finished has just failed."""
-        return self._second.is_resting and (self._first.is_resting or self._first.is_complete())
+        return self.second.is_resting and (self.first.is_resting or self.first.is_complete())
 
     @property
     def last_error(self) -> str:
         """Why the first embedder does not work; empty if it does."""
-        return self._first.last_error or self._searcher.failure()
+        return self.first.last_error or self.searcher.failure()
 
     def last_failure(self) -> str:
         """Return why the first embedder failed the last time, in whichever process."""
-        return self.last_error or self._first.last_failure()
+        return self.last_error or self.first.last_failure()
 
     @property
     def space(self) -> Space:
         """The space of the first embedder."""
-        return self._first.space
+        return self.first.space
 
     def is_complete(self) -> bool:
         """True if every chunk has a vector of the first embedder; while that fails, of the second."""
-        if self._first.is_complete():
-            return not self._searcher.failure() or self._second.is_complete()
-        return self._first.is_resting and self._second.is_complete()
+        if self.first.is_complete():
+            return not self.searcher.failure() or self.second.is_complete()
+        return self.first.is_resting and self.second.is_complete()
 
     def count_missing(self) -> int:
         """Return the number of chunks without a vector in the space that is closer to complete."""
-        return min(self._first.count_missing(), self._second.count_missing())
+        return min(self.first.count_missing(), self.second.count_missing())
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed with the first; if it fails, or does not answer queries, with the second, and report why."""
-        problem = self._searcher.failure() if self._first.is_complete() else ""
-        filled = self._first.fill(progress=progress, stop=stop)
+        problem = self.searcher.failure() if self.first.is_complete() else ""
+        filled = self.first.fill(progress=progress, stop=stop)
         problem = filled.error or problem
         if filled.embedded and not problem:
-            self._searcher.reset_failures()
+            self.searcher.reset_failures()
         if not problem or filled.is_waiting or stop():
             return filled
-        other = self._second.fill(progress=progress, stop=stop)
-        problem, name = problem.rstrip("."), self._second.space.provider
+        other = self.second.fill(progress=progress, stop=stop)
+        problem, name = problem.rstrip("."), self.second.space.provider
         if other.error:
             return other._replace(error=f"{problem}. The fallback {name} fails too: {other.error}")
-        return other._replace(error=f"{problem}. {name} is used instead of {self._first.space.provider}.")
+        return other._replace(error=f"{problem}. {name} is used instead of {self.first.space.provider}.")
 
 
 EmbedsChunks: TypeAlias = ChunkEmbedder | FallbackEmbedder

@@ -81,22 +81,14 @@ class EmbedderChoice(NamedTuple):
         return "minilm"
 
 
-class Embedding:
+class Embedding(NamedTuple):
     """The parts that make and search vectors; without an embedder there are none."""
 
-    def __init__(
-        self,
-        chosen: EmbedderChoice,
-        chunk_embedder: EmbedsChunks | None = None,
-        vector_searcher: VectorSearcher | None = None,
-        jobs: Jobs | None = None,
-        beside_embedder: EmbedsChunks | None = None,
-    ) -> None:
-        self.chosen = chosen
-        self.chunk_embedder = chunk_embedder
-        self.vector_searcher = vector_searcher
-        self.jobs = jobs
-        self.beside_embedder = beside_embedder
+    chosen: EmbedderChoice
+    chunk_embedder: EmbedsChunks | None = None
+    vector_searcher: VectorSearcher | None = None
+    jobs: Jobs | None = None
+    beside_embedder: EmbedsChunks | None = None
 
     def find_space(self) -> tuple[StoredSpace, Embedder] | None:
         """Return the embedding space that is searched, and its embedder; None if there are no vectors."""
@@ -291,9 +283,8 @@ def _check_url(provider: Provider, configured: str | None) -> str:
     if not url:
         hint = "Set memorySearch.remote.baseUrl, for example to http://127.0.0.1:1234/v1."
         raise EmbedderUnavailable(f"{provider.name} has no default address.", hint=hint)
-    return check_address(
-        provider.name, url, hint="Set memorySearch.remote.apiKey or memorySearch.remote.headers instead."
-    )
+    hint = "Set memorySearch.remote.apiKey or memorySearch.remote.headers instead."
+    return check_address(provider.name, url, hint=hint)
 
 
 def check_address(name: str, url: str, *, hint: str) -> str:

@@ -4,19 +4,17 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from mdrecall import errors
 from mdrecall.config.settings import Batch
 from mdrecall.engine.chunk_embedder import has_right_size
 from mdrecall.errors import EmbedderError, message_with_hint
-from mdrecall.types import Embedding, EmbedInput, Job, JobState
+from mdrecall.types import Embedding, Job, JobState
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.jobs import BatchApi
-    from mdrecall.engine.chunk_embedder import EmbedRun
-
-    PendingTexts: TypeAlias = dict[bytes, tuple[EmbedInput, list[int]]]
+    from mdrecall.engine.chunk_embedder import EmbedRun, Waiting
 
 #: After this many failures in a row, texts are embedded directly for as long as the memory is open.
 MOST_FAILURES = 2
@@ -54,7 +52,7 @@ class Jobs:
         """How many texts a run takes at most."""
         return self.api.most_texts * self.rules.concurrency
 
-    def run(self, run: "EmbedRun", waiting: "PendingTexts") -> bool:
+    def run(self, run: "EmbedRun", waiting: "Waiting") -> bool:
         """Embed texts by jobs; True if that is finished, so that the rest is to be embedded directly."""
         return _JobRun(self, run, waiting).run()
 
@@ -68,7 +66,7 @@ class Jobs:
 class _JobRun:
     """The jobs for one group of texts."""
 
-    def __init__(self, jobs: Jobs, run: "EmbedRun", waiting: "PendingTexts") -> None:
+    def __init__(self, jobs: Jobs, run: "EmbedRun", waiting: "Waiting") -> None:
         self._jobs = jobs
         self._api = jobs.api
         self._run = run

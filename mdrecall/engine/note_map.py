@@ -65,9 +65,8 @@ class NoteMapper:
         with store.chunks.snapshot():
             own = [each for each in self._documents() if each.path == path]
             if not own:
-                raise FileMissing(
-                    f"{path} is not indexed.", path=path, hint="Give the path of a note that is searched."
-                )
+                hint = "Give the path of a note that is searched."
+                raise FileMissing(f"{path} is not indexed.", path=path, hint=hint)
             space = self._find_space()
             means, _ = self._read(space, own)
             if space is None or not means.any():

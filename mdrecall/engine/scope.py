@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.search.query import DayLimits, Naming, NoteFilter, QueryTimes
@@ -42,23 +42,16 @@ _MAX_SCANNED_CHUNKS = 100_000
 NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
 
 
-class TimeSearch:
+class TimeSearch(NamedTuple):
     """Finds notes by their day, within one snapshot of the index."""
 
-    def __init__(
-        self,
-        chunks: ChunkReader,
-        now: Moment,
-        source: SourceName | None,
-        transcripts: frozenset[str] | None = None,
-        only: NoteFilter | None = None,
-    ) -> None:
-        """``transcripts`` are the paths of those that may be seen; None means all. ``only`` leaves out other notes."""
-        self._chunks = chunks
-        self._now = now
-        self._source = source
-        self.transcripts = transcripts
-        self._only = only
+    chunks: ChunkReader
+    now: Moment
+    source: SourceName | None
+    transcripts: frozenset[str] | None = None
+    """The paths of those that may be seen; None means all."""
+    only: NoteFilter | None = None
+    """Leaves out other notes."""
 
     def visible_chunks(self) -> frozenset[int] | None:
         """Return the chunks of the source, and of the transcripts that may be seen; None if nothing else is indexed.
@@ -66,39 +59,39 @@ class TimeSearch:
         How rare a word is depends on these chunks only, so that conversations do not change what notes are found.
         """
         if self.transcripts is None:
-            own = frozenset(self._chunks.chunks_of(self._source)) if self._source else None
-            return None if own is None or len(own) == self._chunks.count() else own
-        documents = self._chunks.list_documents()
-        visible = [each.id for each in documents if self._source in (None, each.source) and self._is_visible(each)]
-        return None if len(visible) == len(documents) else frozenset(self._chunks.chunks_of(visible))
+            own = frozenset(self.chunks.chunks_of(self.source)) if self.source else None
+            return None if own is None or len(own) == self.chunks.count() else own
+        documents = self.chunks.list_documents()
+        visible = [each.id for each in documents if self.source in (None, each.source) and self._is_visible(each)]
+        return None if len(visible) == len(documents) else frozenset(self.chunks.chunks_of(visible))
 
     def chunks_within(self, limits: DayLimits | None) -> frozenset[int]:
         """Return the chunks within limits: notes by the day they are about, else by when the file was changed."""
         kept = [
             document.id
             for document in self._documents()
-            if limits is None or limits.has(document_day(document) or self._now.day_of(document.mtime_ns / 1e6))
+            if limits is None or limits.has(document_day(document) or self.now.day_of(document.mtime_ns / 1e6))
         ]
-        return frozenset(self._chunks.chunks_of(kept))
+        return frozenset(self.chunks.chunks_of(kept))
 
     def chunks_of_times(self, times: QueryTimes) -> list[int]:
         """Return the chunks of the notes of a time, the newest first; none of a time that has very many."""
-        days = _by_day(self._documents_of(times))
+        days = _by_day(self._documents(times))
         wanted = [document.id for day in sorted(days, reverse=True) if times.has(day) for document in days[day]]
-        found = self._chunks.chunks_of(wanted[: _MAX_EXTRA_CHUNKS + 1])
+        found = self.chunks.chunks_of(wanted[: _MAX_EXTRA_CHUNKS + 1])
         return found if len(found) <= _MAX_EXTRA_CHUNKS else []
 
     def chunks_named(self, naming: Naming) -> list[int]:
         """Return the first chunks of the notes that a query asks for by path or name, the best named first."""
         name = naming.file
         is_path = "/" in name or is_note_file(name)
-        if not name or (not is_path and self._chunks.count() > _MAX_SCANNED_CHUNKS):
+        if not name or (not is_path and self.chunks.count() > _MAX_SCANNED_CHUNKS):
             return []
         stem = drop_ending(name.rsplit("/", 1)[-1])
         alike = (document for document in self._documents() if stem in fold(document.path))
         named = ((naming.file_bonus(document.path), document) for document in alike)
         best = sorted((-bonus, document.path, document.id) for bonus, document in named if bonus)
-        return [chunk for *_, number in best[:_MAX_NAMED] for chunk in self._chunks.chunks_of([number])[:_NAMED_CHUNKS]]
+        return [chunk for *_, number in best[:_MAX_NAMED] for chunk in self.chunks.chunks_of([number])[:_NAMED_CHUNKS]]
 
     def list_notes(
         self, times: QueryTimes, limits: DayLimits | None, options: RankingOptions, *, explain: bool = False
@@ -109,7 +102,7 @@ class TimeSearch:
         is of.
         """
         # Only if there is none near, it matters whether any note has a day at all.
-        near = self._documents_of(times, NEAREST_DAYS) or self._documents_of(times, _YEAR_DAYS)
+        near = self._documents(times, NEAREST_DAYS) or self._documents(times, _YEAR_DAYS)
         days = _by_day(near or self._documents())
         known = [day for day in days if limits is None or limits.has(day)]
         chosen = sorted(nearest_days(known, times), reverse=True)
@@ -121,25 +114,20 @@ class TimeSearch:
         if not chosen or score < options.min_score:
             return _answer_nothing(times)
         documents = [document for day in chosen for document in days[day]]
-        results = to_results(_pick(documents, options.max_results, self._chunks, score))
+        results = to_results(_pick(documents, options.max_results, self.chunks, score))
         caution = f"There is no note of that time. The nearest day before it with one is {format_day(chosen[0])}."
         if explain:
             reason = _EXACT_REASON if is_exact else _NEAREST_REASON
             results = tuple(result._replace(why=(("listed", reason, reason),)) for result in results)
         return SearchAnswer(results, caution="" if is_exact else caution)
 
-    def _documents_of(self, times: QueryTimes, before: int = 0) -> list[StoredDocument]:
-        """Return the documents of the days of times, and of as many days before each."""
-        ranges = [(one.first - before, one.last) for one in times.ranges]
-        return self._choose(self._chunks.list_documents(ranges))
-
-    def _documents(self) -> list[StoredDocument]:
-        return self._choose(self._chunks.list_documents())
-
-    def _choose(self, documents: list[StoredDocument]) -> list[StoredDocument]:
-        if self._only:
-            documents = [document for document in documents if self._only.has(document.path, document.fields.tags)]
-        return [each for each in documents if self._source in (None, each.source) and self._is_visible(each)]
+    def _documents(self, times: QueryTimes | None = None, before: int = 0) -> list[StoredDocument]:
+        """Return the documents that may be seen; with ``times``, those of their days and of as many days before."""
+        days = None if times is None else [(one.first - before, one.last) for one in times.ranges]
+        documents = self.chunks.list_documents(days)
+        if self.only:
+            documents = [document for document in documents if self.only.has(document.path, document.fields.tags)]
+        return [each for each in documents if self.source in (None, each.source) and self._is_visible(each)]
 
     def _is_visible(self, document: StoredDocument) -> bool:
         return self.transcripts is None or document.source != "sessions" or document.path in self.transcripts

@@ -287,9 +287,6 @@ class _Search:
         found = self._find_best()
         return found + self._find_named(found)
 
-    def _cosines(self, chunks: Sequence[int]) -> dict[int, float]:
-        return dict(self._vectors.cosines(self._embedded, chunks)) if self._embedded and self._vectors else {}
-
     def _find_named(self, found: list[Candidate]) -> list[Candidate]:
         """Return the files that the query names, and the most promising chunks of a time that it names.
 
@@ -301,7 +298,7 @@ class _Search:
             others = [chunk for chunk in others if chunk in self._within]
         if not others:
             return []
-        cosines = self._cosines(others)
+        cosines = self._vectors.cosines(self._embedded, others) if self._embedded and self._vectors else {}
         entries = [self._strengths.get(chunk) for chunk in others]
         entries = [entry for entry in entries if entry.strength or entry.chunk_id in cosines]
         traits = self._embedded.traits if self._embedded else Traits()
@@ -370,13 +367,9 @@ def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchA
 
 def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:
     """Return the answer with how it was found."""
+    answer = answer.replace(mode=mode, degraded=degraded)
     if embedded is None:
-        return answer.replace(mode=mode, degraded=degraded)
+        return answer
     space = embedded.space.space
-    return answer.replace(
-        mode=mode,
-        degraded=degraded,
-        provider=space.provider,
-        model=f"{space.model} + {embedded.beside.space.space.model}" if embedded.beside else space.model,
-        fallback=embedded.fallback_reason,
-    )
+    model = f"{space.model} + {embedded.beside.space.space.model}" if embedded.beside else space.model
+    return answer.replace(provider=space.provider, model=model, fallback=embedded.fallback_reason)

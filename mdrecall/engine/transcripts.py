@@ -187,12 +187,7 @@ class TranscriptIndexer:
             return False
 
     def _index(
-        self,
-        path: str,
-        known: Transcript | None,
-        stop: Stop,
-        embed: Callable[[], object] | None,
-        issues: list[Issue],
+        self, path: str, known: Transcript | None, stop: Stop, embed: Callable[[], object] | None, issues: list[Issue]
     ) -> bool:
         """Index a transcript from its last part on, or from its beginning if it has been rewritten.
 

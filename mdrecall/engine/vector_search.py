@@ -169,7 +169,7 @@ class VectorSearcher:
         """Embed a query with the embedder beside; None if it lacks vectors, knows no word, or fails just now."""
         if self._beside is None:
             return None
-        space = _own_space(self._beside.embedder, self._vectors.spaces())
+        space = space_of(self._beside.embedder).find_in(self._vectors.spaces())
         with suppress(Unavailable):
             if space and space.was_filled and (found := self._embed_for(space, self._beside, query, {}, "")).trust:
                 return found
@@ -216,7 +216,7 @@ class VectorSearcher:
     def _candidates(self) -> Iterator[tuple[StoredSpace, _QueryEmbedder]]:
         """Yield what can answer, best first: complete spaces of the embedders, older complete ones, incomplete ones."""
         stored = self._vectors.spaces()
-        own = [(embedder, _own_space(embedder.embedder, stored)) for embedder in self._embedders]
+        own = [(embedder, space_of(embedder.embedder).find_in(stored)) for embedder in self._embedders]
         for embedder, space in own:
             if space and space.was_filled:
                 yield space, embedder
@@ -273,9 +273,8 @@ def _find_trust(query: str, traits: Traits) -> float:
     return share * traits.unspaced_trust if traits.unspaced_trust < 1 and is_mostly_unspaced(query) else share
 
 
-def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
-    own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-    return own.find_in(stored)
+def space_of(embedder: Embedder) -> Space:
+    return Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
 
 
 def find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk]) -> dict[int, float]:

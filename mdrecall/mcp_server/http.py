@@ -277,10 +277,7 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
     """Return the server as an ASGI application."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    security = TransportSecuritySettings(
-        allowed_hosts=endpoint.hosts(port),
-        allowed_origins=endpoint.origins(port),
-    )
+    security = TransportSecuritySettings(allowed_hosts=endpoint.hosts(port), allowed_origins=endpoint.origins(port))
     app = built.server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=protocol.MAX_REQUEST_BYTES,

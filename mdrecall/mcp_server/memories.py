@@ -259,20 +259,17 @@ class Memories:
     def get(self, name: str) -> "Memory":
         """Return a memory, opened if it is not open yet."""
         served = self.describe(name)
-        memory = self._open.get(name)
-        if memory is None:
-            with self._locks[name]:
-                memory = self._open.get(name)
-                if memory is None:
-                    memory = self._open_memory(served)
-                    self._open[name] = memory
-                    run = partial(self._index_and_watch, name, memory)
-                    thread = threading.Thread(target=run, name="mdrecall-index", daemon=True)
-                    thread.start()
-                    # Only now, because a thread that is not running yet cannot be waited for.
-                    self._index_threads.append(thread)
-                    if self._is_closed:
-                        memory.close()
+        with self._locks[name]:
+            memory = self._open.get(name)
+            if memory is None:
+                memory = self._open[name] = self._open_memory(served)
+                run = partial(self._index_and_watch, name, memory)
+                thread = threading.Thread(target=run, name="mdrecall-index", daemon=True)
+                thread.start()
+                # Only now, because a thread that is not running yet cannot be waited for.
+                self._index_threads.append(thread)
+                if self._is_closed:
+                    memory.close()
         return memory
 
     def index_run(self, name: str) -> IndexRun:
