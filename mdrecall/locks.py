@@ -106,15 +106,11 @@ class FileLock:
 
     def _has_live_holder(self) -> bool:
         """True if a process that lives has written down that it holds the lock; one that only inspects it has not."""
-        try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return False
-        try:
-            holder = _read_holder(file)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        with suppress(OSError), os.fdopen(os.open(self.path, flags), "rb") as file:
+            holder = _read_holder(file.fileno())
             return holder is not None and is_alive(holder.pid)
-        finally:
-            os.close(file)
+        return False
 
     def _try_lock(self) -> bool:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -189,13 +185,11 @@ def _create_locked(path: str) -> int | None:
 
 def _remove_stale(path: str) -> None:
     """Remove a lock file that nobody holds any more."""
-    with suppress(OSError):
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            if try_flock(file) and _is_stale(file) and os.path.samestat(os.fstat(file), os.stat(path)):
-                os.unlink(path)
-        finally:
-            os.close(file)
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    with suppress(OSError), os.fdopen(os.open(path, flags), "rb") as opened:
+        file = opened.fileno()
+        if try_flock(file) and _is_stale(file) and os.path.samestat(os.fstat(file), os.stat(path)):
+            os.unlink(path)
 
 
 def _is_stale(file: int) -> bool:

@@ -148,9 +148,8 @@ class Memory:
         queries = list_queries(request.query, request.queries)
         answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
         limit = limit_results(self.settings, request.max_results)
-        return fuse_answers(
-            queries, answers, limit if request.max_results is not None else max(limit, *map(len, answers))
-        )
+        most = max(limit, *map(len, answers)) if request.max_results is None else limit
+        return fuse_answers(queries, answers, most)
 
     def _explain_no_sessions(self, answer: SearchAnswer) -> SearchAnswer:
         """Return an empty answer that says if there is no conversation to search."""

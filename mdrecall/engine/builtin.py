@@ -213,9 +213,8 @@ class BuiltinBackend:
         sources = self._refresh.runs.inspect(self._refresh.compare())
         files_changed = any(is_behind for is_behind, *_ in sources.values())
         sizes, files = admin.content_sizes(), dict(admin.sizes())
-        lacks_vectors = (
-            embedding.chunk_embedder and self._store.chunks.count() and not embedding.chunk_embedder.is_complete()
-        )
+        embedder = embedding.chunk_embedder
+        lacks_vectors = embedder and self._store.chunks.count() and not embedder.is_complete()
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",

@@ -345,7 +345,6 @@ class FallbackEmbedder(NamedTuple):
     is_instant: bool = False
 
     def for_store(self, store: Store, *, cache: Store) -> FallbackEmbedder:
-        """Return the same for another store."""
         first, second = (embedder.for_store(store, cache=cache) for embedder in (self.first, self.second))
         return FallbackEmbedder(first, second, self.searcher)
 
@@ -365,7 +364,6 @@ class FallbackEmbedder(NamedTuple):
 
     @property
     def space(self) -> Space:
-        """The space of the first embedder."""
         return self.first.space
 
     def is_complete(self) -> bool:

@@ -93,7 +93,6 @@ class Breaker:
             return self._outage
 
     def record_recovery(self) -> None:
-        """Forget the outage."""
         with self._lock:
             if self._load():
                 self._outage = None
@@ -161,7 +160,6 @@ class FallbackBackend:
 
     @property
     def watch(self) -> BackendWatch:
-        """The primary's watcher."""
         return self._primary.watch
 
     def indexes(self) -> Iterator[Index]:

@@ -164,7 +164,7 @@ class Indexer:
         """Return how a file whose stamp is not that of the index differs from it, and why it cannot be indexed."""
         try:
             document = self.source.read(path, listing)
-        except FileMissing:
+        except (FileMissing, KeyError):
             return "gone", ""
         except ReadError as error:
             return "unreadable", str(error).removeprefix(path).strip()
@@ -247,20 +247,12 @@ class Indexer:
         if not changes.vanished:
             return []
         now = self._documents.known_stamps(self.source.name, STAMP_SETTLES_NS)
+        known = [path for path in changes.vanished if path in now]
         return [
             path
-            for path in changes.vanished
-            if path in now and (now[path] == changes.known[path] or self._is_gone(path, changes.listing))
+            for path in known
+            if now[path] == changes.known[path] or self.examine(path, changes.listing)[0] == "gone"
         ]
-
-    def _is_gone(self, path: str, listing: Listing) -> bool:
-        try:
-            self.source.read(path, listing)
-        except (FileMissing, KeyError):
-            return True
-        except ReadError:
-            pass
-        return False
 
     def _index_file(self, path: str, work: SyncWork) -> None:
         from mdrecall.text.notes import read_fields

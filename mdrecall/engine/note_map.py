@@ -103,7 +103,9 @@ class NoteMapper:
         rows = {each.path: row for row, each in enumerate(documents)}
         sums = numpy.zeros((len(documents), space.space.dimensions if space else 1), numpy.float32)
         headings: dict[str, str] = {}
-        for chunks in self._slices(documents):
+        ids = self._store.chunks.chunks_of([each.id for each in documents])
+        for start in range(0, len(ids), _CHUNKS_AT_ONCE):
+            chunks = self._store.chunks.load(ids[start : start + _CHUNKS_AT_ONCE])
             vectors = self._store.vectors.vectors_of(space, [chunk.id for chunk in chunks]) if space else {}
             for chunk in chunks:
                 headings[chunk.path] = headings.get(chunk.path) or next(_headings_of(chunk), "")
@@ -111,11 +113,6 @@ class NoteMapper:
                     vector = numpy.frombuffer(vectors[chunk.id], numpy.int8).astype(numpy.float32)
                     sums[rows[chunk.path]] += vector / (numpy.linalg.norm(vector) or 1.0)
         return sums / numpy.maximum(numpy.linalg.norm(sums, axis=1, keepdims=True), 1e-9), headings
-
-    def _slices(self, documents: Sequence[StoredDocument]) -> Iterator[list[StoredChunk]]:
-        ids = self._store.chunks.chunks_of([each.id for each in documents])
-        for start in range(0, len(ids), _CHUNKS_AT_ONCE):
-            yield self._store.chunks.load(ids[start : start + _CHUNKS_AT_ONCE])
 
 
 def project(rows: Any) -> Any:

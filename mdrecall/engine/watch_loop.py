@@ -205,10 +205,8 @@ class IndexWatcher:
 
         self._prepare()
         if not self._lock.acquire(0, "watching"):
-            raise StoreBusy(
-                f"The notes are already watched by {describe_holder(self._lock.holder())}.",
-                hint="One watcher is enough for all processes that share the index.",
-            )
+            message = f"The notes are already watched by {describe_holder(self._lock.holder())}."
+            raise StoreBusy(message, hint="One watcher is enough for all processes that share the index.")
         try:
             self._loop = WatchLoop(
                 FolderWatch(plan.folders, plan.is_ignored),

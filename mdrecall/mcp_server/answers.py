@@ -114,7 +114,6 @@ class Answers:
         return result
 
     def _warm_up(self) -> None:
-        """Open the first memory."""
         # The first request that needs the memory reports what is wrong with it.
         with suppress(RecallError):
             self.memories.get(self.memories.default)

@@ -110,17 +110,15 @@ def remove_value(text: str, path: Sequence[str], kind: str = "json") -> str:
     """Return JSON or TOML without what is at a path; the same text if nothing is there."""
     if get_value(text, path, kind) is None:
         return text
-    if kind == "json":
-        return _remove_json(text, path)
 
     def cut(values: Any) -> None:
         for name in path[:-1]:
             values = values[name]
         del values[path[-1]]
 
-    wanted = _parse_toml(text)
+    wanted = _parse_json(text) if kind == "json" else _parse_toml(text)
     cut(wanted)
-    return _edit_toml(text, cut, wanted)
+    return _check_json(_cut_json(text, path), wanted) if kind == "json" else _edit_toml(text, cut, wanted)
 
 
 def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
@@ -162,21 +160,15 @@ def _nest(path: Sequence[str], value: object) -> Any:
     return value
 
 
-def _remove_json(text: str, path: Sequence[str]) -> str:
+def _cut_json(text: str, path: Sequence[str]) -> str:
     """Return JSON without a member, its comma and the white space before it."""
-    wanted: Any = _parse_json(text)
-    node, opening = wanted, _find_root(text)
+    opening = _find_root(text)
     for name in path[:-1]:
-        node, opening = node[name], _members(text, opening)[name][1]
-    del node[path[-1]]
+        opening = _members(text, opening)[name][1]
     start, _, end = _members(text, opening)[path[-1]]
     following = next(_tokens(text, end))
     head = text[:start].rstrip(" \t\r\n")
-    if following[0] == ",":
-        end = following.end()
-    else:
-        head = head.removesuffix(",")
-    return _check_json(head + text[end:], wanted)
+    return head + text[following.end() :] if following[0] == "," else head.removesuffix(",") + text[end:]
 
 
 def _insert(text: str, opening: int, name: str, value: object, depth: int) -> str:

@@ -193,7 +193,6 @@ def may_append(loaded: Loaded) -> bool:
 
 
 def open_served(served: ServedMemory) -> "Memory":
-    """Open a memory."""
     # Imported here, so that the server answers the client's greeting before this is loaded.
     from mdrecall.memory import Memory
 

@@ -306,8 +306,7 @@ def render_json(details: dict[str, Any]) -> str:
 
     Parsing the JSON gives the very same object back. It has no indentation, which a model would pay for in tokens.
     """
-    text = json.dumps(details, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return _encode_marks(text)
+    return _encode_marks(json.dumps(details, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
 
 def _encode_marks(text: str) -> str:
