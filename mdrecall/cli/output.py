@@ -197,6 +197,7 @@ STALE_REMEDY = "Run `mdrecall index` to update the index."
 #: The command whose folder is not the workspace.
 DEMO = "search --demo"
 SHOW_SESSION = "Run `mdrecall sessions show` with its name."
+_PROVIDERS = "config providers"
 _LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
 #: What to do about an error of a class, the command that it is for, if it is for one only, and the command that it is
 #: not for, because that is the remedy itself. The first that fits is taken.
@@ -208,12 +209,7 @@ _BY_ERROR: tuple[tuple[type[RecallError], str, str, str], ...] = (
     (errors.PathOutside, _LIST_SESSIONS, "sessions", ""),
     (errors.TranscriptRefused, SHOW_SESSION, "get", ""),
     (errors.CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes.", "", ""),
-    (
-        errors.EmbedderError,
-        "Run `mdrecall config providers` to see which providers can be used.",
-        "",
-        "config providers",
-    ),
+    (errors.EmbedderError, f"Run `mdrecall {_PROVIDERS}` to see which providers can be used.", "", _PROVIDERS),
     (errors.PluginError, "Run `mdrecall doctor` to check the plugin.", "", ""),
 )
 

@@ -105,16 +105,10 @@ def _search(options: argparse.Namespace) -> int:
 
 
 def _history(options: argparse.Namespace) -> int:
+    limit = min(options.limit or tools.DEFAULT_MESSAGES, tools.MAX_MESSAGES)
+    chosen = {"offset": options.offset, "message": options.message, "with_tools": options.tools}
     with open_memory(options) as memory:
-        found = tools.read_history(
-            memory,
-            options.session,
-            limit=min(options.limit or tools.DEFAULT_MESSAGES, tools.MAX_MESSAGES),
-            offset=options.offset,
-            message=options.message,
-            session_key=options.session_key,
-            with_tools=options.tools,
-        )
+        found = tools.read_history(memory, options.session, limit=limit, session_key=options.session_key, **chosen)
     lines = []
     for message in found["messages"]:
         who = f"{message['id']}  {message['role']}  {message.get('date', '')}".rstrip()

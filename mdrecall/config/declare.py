@@ -14,7 +14,7 @@ and the table in ``docs/config.md`` all come from these declarations.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, overload
 
 from mdrecall.errors import suggest_name
@@ -45,89 +45,72 @@ class Rule(NamedTuple, Generic[T]):
     schema: Mapping[str, Any]
 
 
-def flag() -> Rule[bool]:
-    def read(value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise _invalid(value, "true or false")
-        return value
+def _make_rule(
+    accepts: str, schema: Mapping[str, Any], is_valid: Callable[[Any], bool], convert: Callable[[Any], T]
+) -> Rule[T]:
+    def read(value: Any) -> T:
+        if not is_valid(value):
+            raise _invalid(value, accepts)
+        return convert(value)
 
-    return Rule("true or false", read, {"type": "boolean"})
+    return Rule(accepts, read, schema)
+
+
+def flag() -> Rule[bool]:
+    return _make_rule("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool), bool)
 
 
 def whole(least: int = 0, most: int | None = None) -> Rule[int]:
     accepts = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
 
-    def read(value: Any) -> int:
-        if not _is_number(value) or value != math.floor(value) or value < least or (most is not None and value > most):
-            raise _invalid(value, accepts)
-        return int(value)
+    def is_valid(value: Any) -> bool:
+        return _is_number(value) and value == math.floor(value) and least <= value <= (value if most is None else most)
 
     schema = {"type": "integer", "minimum": least} | ({} if most is None else {"maximum": most})
-    return Rule(accepts, read, schema)
+    return _make_rule(accepts, schema, is_valid, int)
 
 
 def number(least: float, most: float) -> Rule[float]:
-    accepts = f"a number from {least:g} to {most:g}"
-
-    def read(value: Any) -> float:
-        if not _is_number(value) or not least <= value <= most:
-            raise _invalid(value, accepts)
-        return float(value)
-
-    return Rule(accepts, read, {"type": "number", "minimum": least, "maximum": most})
+    accepts, schema = f"a number from {least:g} to {most:g}", {"type": "number", "minimum": least, "maximum": most}
+    return _make_rule(accepts, schema, lambda value: _is_number(value) and least <= value <= most, float)
 
 
 def text(most: int | None = None) -> Rule[str]:
     accepts = "a string" if most is None else f"a string of at most {most} characters"
-
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or (most is not None and len(value) > most):
-            raise _invalid(value, accepts)
-        return value
-
-    return Rule(accepts, read, {"type": "string"} | ({} if most is None else {"maxLength": most}))
+    schema = {"type": "string"} | ({} if most is None else {"maxLength": most})
+    return _make_rule(accepts, schema, lambda value: isinstance(value, str) and _fits(value, most), str)
 
 
 def choice(*options: S) -> Rule[S]:
-    accepts = "one of " + ", ".join(options)
-
-    def read(value: Any) -> S:
-        if value not in options:
-            raise _invalid(value, accepts)
-        return options[options.index(value)]
-
-    return Rule(accepts, read, {"enum": list(options)})
+    accepts, schema = "one of " + ", ".join(options), {"enum": list(options)}
+    return _make_rule(accepts, schema, options.__contains__, lambda value: options[options.index(value)])
 
 
 def list_of(item: Rule[T], most: int | None = None) -> Rule[tuple[T, ...]]:
     accepts = f"a list, each {item.accepts}" if most is None else f"a list of at most {most}, each {item.accepts}"
 
-    def read(value: Any) -> tuple[T, ...]:
-        if not isinstance(value, list) or (most is not None and len(value) > most):
-            raise _invalid(value, accepts)
+    def read_items(value: list[Any]) -> tuple[T, ...]:
         return tuple(_read_inner(item, entry, f"[{index}]") for index, entry in enumerate(value))
 
-    return Rule(accepts, read, {"type": "array", "items": item.schema} | ({} if most is None else {"maxItems": most}))
+    schema = {"type": "array", "items": item.schema} | ({} if most is None else {"maxItems": most})
+    return _make_rule(accepts, schema, lambda value: isinstance(value, list) and _fits(value, most), read_items)
 
 
 def map_of(item: Rule[T]) -> Rule[dict[str, T]]:
     accepts = f"an object whose values are {item.accepts}"
 
-    def read(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise _invalid(value, accepts)
+    def read_items(value: dict[str, Any]) -> dict[str, T]:
         return {key: _read_inner(item, entry, f".{key}") for key, entry in value.items()}
 
-    return Rule(accepts, read, {"type": "object", "additionalProperties": item.schema})
+    schema = {"type": "object", "additionalProperties": item.schema}
+    return _make_rule(accepts, schema, lambda value: isinstance(value, dict), read_items)
 
 
 def record(fields: Mapping[str, Rule[Any]], required: tuple[str, ...] = ()) -> Rule[dict[str, Any]]:
     """Accept a small object with the given fields, inside a list or as a value; it has no defaults."""
     accepts = "an object with " + ", ".join(fields)
 
-    def read(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise _invalid(value, accepts)
+    def read_fields(value: dict[str, Any]) -> dict[str, Any]:
         for key in value:
             if key not in fields:
                 raise InvalidValue(f"is not a known key{suggest_name(key, fields)}", f".{key}")
@@ -142,7 +125,7 @@ def record(fields: Mapping[str, Rule[Any]], required: tuple[str, ...] = ()) -> R
         "required": list(required),
         "additionalProperties": False,
     }
-    return Rule(accepts, read, schema)
+    return _make_rule(accepts, schema, lambda value: isinstance(value, dict), read_fields)
 
 
 def either(*rules: Rule[Any]) -> Rule[Any]:
@@ -206,6 +189,10 @@ def size_bytes() -> Rule[int]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -_MAX_NUMBER <= value <= _MAX_NUMBER
+
+
+def _fits(value: Sized, most: int | None) -> bool:
+    return most is None or len(value) <= most
 
 
 def _read_inner(rule: Rule[T], value: Any, at: str) -> T:

@@ -256,13 +256,7 @@ def restore(found: Backup, settings: Settings, *, overwrite: bool, apply: bool) 
 
 
 def _restore_note(
-    found: Backup,
-    settings: Settings,
-    path: str,
-    tombstones: tuple[Tombstones, Tombstones],
-    *,
-    overwrite: bool,
-    apply: bool,
+    found: Backup, settings: Settings, path: str, tombstones: Sequence[Tombstones], *, overwrite: bool, apply: bool
 ) -> tuple[Action, str]:
     """Return what becomes of a note, and why it is not written; write it if ``apply`` says so."""
     if problem := _explain_refusal(path):

@@ -115,16 +115,9 @@ class App:
             if not (self.csrf and is_same(body.partition(b"&")[0].decode("latin-1"), f"{CSRF_FIELD}={self.csrf}")):
                 return PlainTextResponse("This form is not from this page. Load the page again.", 403)
             form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        visit = Visit(
-            self.memories,
-            unquote(name),
-            dict(request.query_params),
-            form,
-            self.csrf,
-            datetime.now(UTC),
-            self._session_key,
-            self._can_change,
-        )
+        query, now = dict(request.query_params), datetime.now(UTC)
+        limits = self._session_key, self._can_change
+        visit = Visit(self.memories, unquote(name), query, form, self.csrf, now, *limits)
         return _send(await run_in_threadpool(_answer, target, visit, method == "POST"), visit)
 
 
@@ -214,7 +207,6 @@ def build_guarded(app: App, endpoint: "HttpEndpoint", port: int) -> Guard:
 
 def route_to(guard: Guard, other: "ASGIApp") -> "ASGIApp":
     """Return an application that answers the web page's addresses by it, and all others by another one."""
-    from mdrecall.extras.page.page import PREFIX
 
     async def route(scope: "Scope", receive: "Receive", send: "Send") -> None:
         path = scope.get("path", "")

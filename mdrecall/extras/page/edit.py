@@ -77,12 +77,8 @@ def show_delete(visit: Visit) -> Page:
     note = Curator(visit.memory).read(visit.query.get("path", ""))
     path = note.path
     text = "It moves to the trash of this workspace, where searches do not find it. You can restore it from there."
-    buttons = tag(
-        "p",
-        tag("button", "Delete", class_="danger"),
-        tag("a", "Keep it", href=visit.url("note", path=path), class_="button plain"),
-        class_="row",
-    )
+    keep = tag("a", "Keep it", href=visit.url("note", path=path), class_="button plain")
+    buttons = tag("p", tag("button", "Delete", class_="danger"), keep, class_="row")
     form = visit.form_tag("delete", hide(path=path, hash=note.hash), tag("p", text), buttons)
     return Page("Delete a note", join(tag("h1", f"Delete {path}?"), form), "notes")
 
@@ -114,33 +110,26 @@ def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Pag
 
 def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page:
     """Return a page with both versions of a note that has changed since it was read."""
-    title = f"{path} has changed in the meantime"
+    title, there = f"{path} has changed in the meantime", "The version on the disk"
     try:
         now = curator.read(path)
-    except FileMissing:
-        problem = tag("p", "The note is not there any more. Nothing was written.", class_="problem", role="alert")
-        form = _new_form(visit, path, text)
-        return Page(title, join(tag("h1", title), problem, form), "notes", 409)
-    shown = "\n".join(islice(now.text.split("\n"), _MAX_LINES))
-    message = (
-        "Somebody else has changed this note since you opened it, so nothing was saved. Your text is below. Copy what"
-        " you need from the other version into it, then save."
-    )
-    return Page(
-        title,
-        join(
-            tag("h1", title),
-            tag("p", message, class_="problem", role="alert"),
+        shown = "\n".join(islice(now.text.split("\n"), _MAX_LINES))
+        message = (
+            "Somebody else has changed this note since you opened it, so nothing was saved. Your text is below. Copy"
+            " what you need from the other version into it, then save."
+        )
+        rest = join(
             tag("h2", "What is different"),
             show_difference(now.text, text),
             tag("h2", "Your text"),
             _edit_form(visit, now.path, text, now.hash),
-            tag("h2", "The version on the disk"),
-            tag("pre", shown, tabindex=0, role="region", aria_label="The version on the disk"),
-        ),
-        "notes",
-        409,
-    )
+            tag("h2", there),
+            tag("pre", shown, tabindex=0, role="region", aria_label=there),
+        )
+    except FileMissing:
+        message, rest = "The note is not there any more. Nothing was written.", _new_form(visit, path, text)
+    problem = tag("p", message, class_="problem", role="alert")
+    return Page(title, join(tag("h1", title), problem, rest), "notes", 409)
 
 
 def show_difference(old: str, new: str) -> Html:

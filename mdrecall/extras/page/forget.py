@@ -76,12 +76,8 @@ def _read_request(visit: Visit) -> ForgetRequest:
     form = visit.form
     text, path = form.get("text", "").strip(), form.get("path", "").strip()
     days = visit.memory.settings.mdrecall.forget.trash_days if form.get("keep") else 0
-    return ForgetRequest(
-        (text,) if text else (),
-        (path,) if path and not text else (),
-        is_masked=form.get("how") == "mask",
-        trash_days=days,
-    )
+    texts, paths = (text,) if text else (), (path,) if path and not text else ()
+    return ForgetRequest(texts, paths, is_masked=form.get("how") == "mask", trash_days=days)
 
 
 def _ask(visit: Visit, text: str, path: str) -> Html:
@@ -129,15 +125,10 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
 
 
 def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | None:
-    rows = [
-        tag(
-            "li",
-            _name_place(visit, each),
-            tag("span", f" · {each.action}", class_="quiet"),
-            tag("div", each.text, class_="passage") if each.text else None,
-        )
-        for each in places
-    ]
+    rows = []
+    for each in places:
+        text = tag("div", each.text, class_="passage") if each.text else None
+        rows.append(tag("li", _name_place(visit, each), tag("span", f" · {each.action}", class_="quiet"), text))
     return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
 
 
@@ -151,8 +142,7 @@ def _name_place(visit: Visit, place: Place) -> Child:
     if place.kind == "note":
         return tag("a", name, href=visit.url("note", path=place.path, **lines))
     if place.kind == "transcript":
-        url = visit.url("conversation", session=place.path, record=place.start_line or None)
-        return tag("a", name, href=url)
+        return tag("a", name, href=visit.url("conversation", session=place.path, record=place.start_line or None))
     return name
 
 

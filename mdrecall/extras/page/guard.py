@@ -8,6 +8,7 @@ anything from elsewhere, to run a script that is not ours, and to show the page 
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
@@ -112,20 +113,17 @@ class Guard:
 
     async def _enter(self, request: "Request") -> "Response":
         if request.method == "POST":
-            given = await _read_token(request) if self._server_token else ""
-            is_right = bool(self._server_token) and is_same(given, self._server_token)
+            wanted = self._server_token
+            given = await _read_token(request) if wanted else ""
         else:
-            given = request.query_params.get("token", "")
-            is_right = bool(self._link_token) and is_same(given, self._link_token)
-            if is_right and request.method != "GET":
-                # A program that only asks whether the page is there, as some do with every link, does not use it up.
-                return self._let_in(with_cookie=False)
-            if is_right:
-                self._link_token = ""
-        if is_right:
-            return self._let_in(with_cookie=True)
-        if self._has_cookie(request):
-            return self._let_in(with_cookie=False)
+            wanted, given = self._link_token, request.query_params.get("token", "")
+        is_right = bool(wanted) and is_same(given, wanted)
+        # A program that only asks whether the page is there, as some do with every link, does not use it up.
+        is_entering = is_right and request.method in ("GET", "POST")
+        if is_entering and request.method == "GET":
+            self._link_token = ""
+        if is_right or self._has_cookie(request):
+            return self._let_in(with_cookie=is_entering)
         return self._ask_for_token(was_wrong=bool(given))
 
     def _let_in(self, *, with_cookie: bool) -> "Response":
@@ -141,34 +139,25 @@ class Guard:
 
     def _ask_for_token(self, *, was_wrong: bool = False) -> "Response":
         if not self._server_token:
-            problem = (
-                "This link was used before." if was_wrong else "This page needs the link that mdrecall has printed."
-            )
+            needed = "This page needs the link that mdrecall has printed."
+            problem = "This link was used before." if was_wrong else needed
             return _refuse(401, problem, "Each link works once. Run `mdrecall ui` again for a new one.")
         from starlette.responses import HTMLResponse
 
         field = tag("input", type="password", name="token", autocomplete="current-password", required=True)
         warning = tag("p", "That is not the token.", class_="problem", role="alert") if was_wrong else None
-        form = tag(
-            "form",
-            tag("label", "The server's token ", field),
-            tag("button", "Open", type="submit"),
-            method="post",
-            action=ENTER,
-        )
+        label, button = tag("label", "The server's token ", field), tag("button", "Open", type="submit")
+        form = tag("form", label, button, method="post", action=ENTER)
         body = tag("main", tag("h1", "mdrecall"), warning, form, class_="alone")
         return HTMLResponse(_plain_page("mdrecall", body), 401)
 
     def _has_cookie(self, request: "Request") -> bool:
-        found = []
         for header in request.headers.getlist("cookie"):
-            try:
+            with suppress(CookieError):
                 morsel = SimpleCookie(header).get(self._cookie)
-            except CookieError:
-                continue
-            if morsel is not None:
-                found.append(morsel.value)
-        return any(is_same(value, self._session) for value in found)
+                if morsel is not None and is_same(morsel.value, self._session):
+                    return True
+        return False
 
 
 def is_same(given: str, wanted: str) -> bool:

@@ -123,16 +123,9 @@ def draw_points(groups: Sequence[Sequence[Html]], title: str) -> Html:
         for group, shape in enumerate(_SHAPES)
         for size, radius in enumerate(_RADII)
     )
-    return tag(
-        "svg",
-        tag("defs", shapes),
-        (tag("g", points, class_=f"group{group}") for group, points in enumerate(groups)),
-        viewBox=f"0 0 {_MAP_WIDTH} {_MAP_HEIGHT}",
-        class_="map",
-        role="group",
-        aria_label=title,
-        data_arrows="a",
-    )
+    drawn = tag("defs", shapes), (tag("g", points, class_=f"group{group}") for group, points in enumerate(groups))
+    box = f"0 0 {_MAP_WIDTH} {_MAP_HEIGHT}"
+    return tag("svg", drawn, viewBox=box, class_="map", role="group", aria_label=title, data_arrows="a")
 
 
 def draw_point(x: float, y: float, shape: str, title: str, url: str) -> Html:

@@ -118,8 +118,8 @@ class Visit(NamedTuple):
         return make_url(self.name, view, **params)
 
     def number(self, name: str) -> int:
-        """Return a number of the address; 0 if it is none, or longer than any that makes sense."""
-        value = self.query.get(name, "")
+        """Return a number of the form or the address; 0 if it is none, or longer than any that makes sense."""
+        value = self.form.get(name) or self.query.get(name, "")
         return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0
 
     def show_time(self, time: float | str) -> Html:
@@ -207,21 +207,18 @@ def render_page(page: Page, visit: Visit) -> str:
         tag("link", rel="stylesheet", href=f"{STATIC}app.css"),
         tag("script", src=f"{STATIC}app.js", defer=True),
     )
-    body = tag(
-        "body",
-        tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("header", tag("a", "mdrecall", href=visit.url("search"), class_="brand"), _navigate(page, visit)),
-        tag("main", notice, page.body, id="content", tabindex="-1"),
-    )
-    return "<!doctype html>" + tag("html", head, body, lang="en")
-
-
-def _navigate(page: Page, visit: Visit) -> Html:
+    brand = tag("a", "mdrecall", href=visit.url("search"), class_="brand")
     links = (
         tag("a", title, href=visit.url(view), aria_current="page" if view == page.section else None)
         for view, title in SECTIONS.items()
     )
-    return join(tag("nav", links, aria_label="Views"), _choose_memory(visit))
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", href="#content", class_="skip"),
+        tag("header", brand, tag("nav", links, aria_label="Views"), _choose_memory(visit)),
+        tag("main", notice, page.body, id="content", tabindex="-1"),
+    )
+    return "<!doctype html>" + tag("html", head, body, lang="en")
 
 
 def show_pages(

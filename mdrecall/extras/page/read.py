@@ -51,14 +51,10 @@ def _add_to_today(visit: Visit) -> Html:
 
 def _choose(visit: Visit, order: str) -> Html:
     options = (tag("option", title, value=name, selected=name == order) for name, (title, _) in _ORDERS.items())
-    return tag(
-        "form",
-        tag("label", "Find ", tag("input", type="search", name="find", value=visit.query.get("find"))),
-        tag("label", "Order ", tag("select", options, name="order")),
-        tag("button", "Show", class_="plain"),
-        action=visit.url("notes"),
-        class_="row",
-    )
+    find = tag("label", "Find ", tag("input", type="search", name="find", value=visit.query.get("find")))
+    sort = tag("label", "Order ", tag("select", options, name="order"))
+    show = tag("button", "Show", class_="plain")
+    return tag("form", find, sort, show, action=visit.url("notes"), class_="row")
 
 
 def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
@@ -110,7 +106,9 @@ def show_note(visit: Visit) -> Page:
         view = tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
     pages = _turn_pages(visit, note.path, parts, number)
     title = read_fields(note.text).title or drop_ending(note.path.rpartition("/")[2])
-    around = visit.url("around", path=note.path)
+    link = tag("a", "Show its links and the notes near it in meaning", href=visit.url("around", path=note.path))
+    load = visit.url("around", path=note.path, part=1)
+    around = tag("section", tag("p", link), data_load=load, aria_label="Around this note", class_="around")
     body = join(
         tag("h1", title),
         _show_facts(visit, note, found),
@@ -120,31 +118,17 @@ def show_note(visit: Visit) -> Page:
         pages,
         tag("div", view, raw if has_raw else None, class_="beside" if has_raw and rendered is not None else None),
         pages,
-        tag(
-            "section",
-            tag("p", tag("a", "Show its links and the notes near it in meaning", href=around)),
-            data_load=visit.url("around", path=note.path, part=1),
-            aria_label="Around this note",
-            class_="around",
-        )
-        if not host_of(note.path)
-        else None,
+        None if host_of(note.path) else around,
     )
     return Page(title, body, "notes")
 
 
 def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html:
     """Return a text as it is, with numbers of lines."""
-    lines = text.removesuffix("\n").split("\n")
-    shown = (
-        tag(
-            "mark" if meets(cited, number, number) else "span",
-            f"{line}\n",
-            class_="cited" if meets(cited, number, number) else None,
-            data_line=number,
-        )
-        for number, line in enumerate(lines, first)
-    )
+    shown = []
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
+        element, kind = ("mark", "cited") if meets(cited, number, number) else ("span", None)
+        shown.append(tag(element, f"{line}\n", class_=kind, data_line=number))
     return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
 
 

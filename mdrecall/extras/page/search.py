@@ -35,26 +35,11 @@ _BAR = 96
 def show_search(visit: Visit) -> Page:
     """Return the page with the search field, the filters and the results."""
     query = visit.query.get("q", "")
-    field = tag(
-        "input",
-        type="search",
-        name="q",
-        value=query,
-        id="q",
-        placeholder="What do you want to know?",
-        aria_label="Search your memory",
-        autocomplete="off",
-        autofocus=not query,
-        maxlength=2000,
-    )
-    form = tag(
-        "form",
-        tag("div", field, tag("button", "Search"), class_="searchbar"),
-        _show_filters(visit),
-        action=visit.url("search"),
-        role="search",
-        data_results=visit.url("results"),
-    )
+    about = {"placeholder": "What do you want to know?", "aria_label": "Search your memory", "autocomplete": "off"}
+    field = tag("input", type="search", name="q", value=query, id="q", **about, autofocus=not query, maxlength=2000)
+    bar = tag("div", field, tag("button", "Search"), class_="searchbar")
+    urls = {"action": visit.url("search"), "role": "search", "data_results": visit.url("results")}
+    form = tag("form", bar, _show_filters(visit), **urls)
     results = tag("div", _list_results(visit), id="results")
     status = tag("p", id="status", role="status", class_="quiet")
     return Page(query or "Search", join(tag("h1", "Search", class_="hidden"), form, status, results), "search")
@@ -234,12 +219,8 @@ def _offer_why(visit: Visit, result: SearchResult) -> Html:
     given = {name: visit.query.get(name) for name in ("q", *FILTERS)}
     home = visit._replace(name=result.workspace or visit.name)
     url = home.url("why", path=result.path, line=result.start_line, **{**given, "all": None})
-    return tag(
-        "details",
-        tag("summary", "Why?"),
-        tag("p", tag("a", "Show how it was found", href=url), data_load=url + "&part=1"),
-        class_="why",
-    )
+    link = tag("p", tag("a", "Show how it was found", href=url), data_load=url + "&part=1")
+    return tag("details", tag("summary", "Why?"), link, class_="why")
 
 
 def show_why(visit: Visit) -> Answer:

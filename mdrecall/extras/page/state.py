@@ -1,22 +1,10 @@
 """The state of a memory: its index, embedder and watcher, problems with files, and what agents were shown."""
 
-import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.extras.page.page import (
-    Html,
-    Page,
-    Redirect,
-    Visit,
-    hide,
-    join,
-    plural,
-    require_owner,
-    tabulate,
-    tag,
-)
+from mdrecall.config.environment import shorten
+from mdrecall.extras.page.page import Html, Page, Redirect, Visit, hide, join, plural, require_owner, tabulate, tag
 from mdrecall.hosts.shown import describe, list_answers, silence
 from mdrecall.types import Issue, Status
 from mdrecall.types.documents import parse_citation
@@ -25,8 +13,6 @@ from mdrecall.types.documents import parse_citation
 _MAX_ISSUES = 20
 #: The last answers; `mdrecall log` prints more of them.
 _MAX_ANSWERS = 20
-#: No log has more lines.
-_NUMBER = re.compile("[0-9]{1,9}")
 
 
 def show_state(visit: Visit) -> Page:
@@ -46,10 +32,11 @@ def show_state(visit: Visit) -> Page:
 
 
 def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, str]]:
-    custom = status.custom
+    custom, loaded = status.custom, visit.memory.loaded
+    folder, index = (shorten(path, loaded.home) if loaded else path for path in (status.workspace_dir, status.db_path))
     everything = " (every Markdown file in it)" if custom.get("wholeFolder") else ""
-    yield "Workspace", _shorten(visit, status.workspace_dir) + everything
-    yield "Index", _shorten(visit, status.db_path)
+    yield "Workspace", folder + everything
+    yield "Index", index
     yield "Indexed", _describe_indexed(visit, status)
     counts = (f"{each.source}: {plural(each.files, 'file')}" for each in status.source_counts)
     yield "Sources", ", ".join(counts) or ", ".join(status.sources)
@@ -61,12 +48,6 @@ def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, str]]:
         if custom.get(key):
             yield label, str(custom[key])
     yield "Watcher", _describe_watcher(custom.get("watcher") or {})
-
-
-def _shorten(visit: Visit, path: str) -> str:
-    """Return a path with ``~`` for the home folder."""
-    home = visit.memory.loaded.home if visit.memory.loaded else ""
-    return f"~{path[len(home) :]}" if home and path.startswith(home.rstrip(os.sep) + os.sep) else path
 
 
 def _describe_indexed(visit: Visit, status: Status) -> str:
@@ -120,8 +101,7 @@ def _list_issues(issues: tuple[Issue, ...]) -> Html | None:
 def silence_line(visit: Visit) -> Redirect:
     """Silence a line that an agent was shown, or let a silenced one be shown again."""
     require_owner(visit, "What agents were shown")
-    number, citation = visit.form.get("number", ""), visit.form.get("citation", "?")
-    is_silenced = silence(visit.memory.settings, int(number) if _NUMBER.fullmatch(number) else 0, citation)
+    is_silenced = silence(visit.memory.settings, visit.number("number"), visit.form.get("citation", "?"))
     return Redirect(visit.url("state", done="silenced" if is_silenced else "unsilenced", anchor="shown"))
 
 

@@ -93,9 +93,8 @@ def _named_day(path: str) -> int | None:
 
 def _choose_year(visit: Visit, days: Mapping[int, DayItems], today: int) -> int:
     """Return the year that is asked for; else the present one, or the last one before it that holds anything."""
-    asked = visit.query.get("year", "")
-    if asked.isascii() and asked.isdigit() and 1 <= int(asked[:5]) <= 9999:
-        return int(asked)
+    if 1 <= (asked := visit.number("year")) <= 9999:
+        return asked
     return calendar_date(max((day for day in days if day <= today), default=today))[0]
 
 
