@@ -65,7 +65,7 @@ def run_import(options: argparse.Namespace) -> int:
         print(f"Reading {shorten_home(path)} …", file=sys.stderr)
     plan = plan_import(read, target)
     written: list[Change] = []
-    has_new = plan.count("new") or plan.count("changed")
+    has_new = any(change.action in ("new", "changed") for change in plan.changes.values())
     failed = apply_import(read, target, plan, report=written.append) if options.apply and has_new else []
     record = _imported_to_json(options, path, plan, len(written), failed)
     lines = _format_imported(options, path, plan, len(written))

@@ -10,8 +10,10 @@ from mdrecall.extras.qmd.passages import Located, QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.search.score import probability
 from mdrecall.search.stages import Candidate, RankingOptions
+from mdrecall.text.days import Moment
 from mdrecall.text.markdown import heading_above
 from mdrecall.text.words import Analyser
+from mdrecall.types import SearchRequest
 from tests.conftest import values_of
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
@@ -23,8 +25,17 @@ SIZES = Chunking(tokens=400, overlap=80)
 OPTIONS = RankingOptions(max_results=20, min_score=0.0, vector_weight=0.35)
 
 
-def search(documents: Sequence[QmdDocument], query: str, *, options: RankingOptions = OPTIONS, **more: Any) -> Located:
-    return locate(documents, query, total=100, chunking=SIZES, analyser=Analyser(), options=options, **more)
+def search(
+    documents: Sequence[QmdDocument],
+    query: str,
+    *,
+    options: RankingOptions = OPTIONS,
+    mode: Mode = "search",
+    **more: Any,
+) -> Located:
+    request, now = SearchRequest(query, **more), Moment(0.0, 0.0)
+    analyser = Analyser()
+    return locate(documents, request, now=now, mode=mode, total=100, chunking=SIZES, analyser=analyser, options=options)
 
 
 def find(query: str, *texts: str) -> list[tuple[int, Candidate]]:
@@ -162,6 +173,6 @@ def test_entries_of_other_projects_are_left_out_and_counted() -> None:
     documents = [QmdDocument("MEMORY.md", "memory", text)]
     everything = search(documents, "billing")
     assert (len(everything.passages), everything.left_out) == (3, 0)
-    known = search(documents, "billing", projects=frozenset(["a.b/c"]))
+    known = search(documents, "billing", projects=["a.b/c"])
     assert [shown(candidate) for _, candidate in known.passages] == ["- billing for all", "- billing of a"]
     assert known.left_out == 1

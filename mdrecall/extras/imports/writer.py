@@ -7,25 +7,13 @@ nobody has edited follows its source; one that somebody has edited is left alone
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import BUGS, FileBusy, FileChanged, ReadError, WriteError
-from mdrecall.extras.imports.items import (
-    Block,
-    Item,
-    add_mark,
-    clean_text,
-    clean_title,
-    find_blocks,
-    hash_key,
-    hash_text,
-    name_note,
-    render_entry,
-    render_note,
-)
+from mdrecall.extras.imports import items
+from mdrecall.extras.imports.items import Block, Item, add_mark, find_blocks, hash_key, hash_text
 from mdrecall.extras.imports.sources import Read, Skipped
 from mdrecall.locks import FileLock
 from mdrecall.notes.editing import hash_content, replace_content
@@ -68,10 +56,6 @@ class Plan(NamedTuple):
     """By the key of the item."""
     skipped: tuple[Skipped, ...]
 
-    def count(self, action: Action) -> int:
-        """Return how many items have this action."""
-        return sum(change.action == action for change in self.changes.values())
-
 
 class Target(NamedTuple):
     """Where and how items are written."""
@@ -101,14 +85,14 @@ class _Writer:
 
     def clean(self, path: str, text: str) -> str:
         """Return a text that may be written to a note: nothing active, no secrets, nothing that was forgotten."""
-        return self.tombstones.mask(self.redact(clean_text(text)), path)
+        return self.tombstones.mask(self.redact(items.clean_text(text)), path)
 
     def prepare(self, item: Item) -> tuple[Change, str]:
         """Return what becomes of an item, and its text in the note; an older one is not even looked at."""
         target = self.target
-        item = item._replace(title=clean_title(self.clean("", item.title)))
+        item = item._replace(title=items.clean_title(self.clean("", item.title)))
         note = resolve_note(
-            f"{target.into}/{name_note(item)}{NOTE_ENDING}", today="", ignored=target.settings.mdrecall.ignore
+            f"{target.into}/{items.name_note(item)}{NOTE_ENDING}", today="", ignored=target.settings.mdrecall.ignore
         )
         known = self.known.get(hash_key(item.key))
         path = known[0] if known else note.shown
@@ -116,12 +100,11 @@ class _Writer:
         if target.since and item.day < target.since:
             return Change("older", path, item.title, item.day, "", 0, *facts), ""
         clean = partial(self.clean, path)
-        text = render_entry(item, clean) if item.is_entry else render_note(item, target.source, clean)
-        action = self._decide(item, text, path)
+        text = items.render_entry(item, clean) if item.is_entry else items.render_note(item, target.source, clean)
+        action = self._decide(item, text, path, known)
         return Change(action, path, item.title, item.day, hash_text(text), len(text.encode()), *facts), text
 
-    def _decide(self, item: Item, text: str, path: str) -> Action:
-        known = self.known.get(hash_key(item.key))
+    def _decide(self, item: Item, text: str, path: str, known: tuple[str, Block] | None) -> Action:
         if not text or (item.session and self.tombstones.is_forgotten_session(item.session, item.day)):
             return "forgotten"
         if known is None:
@@ -173,7 +156,13 @@ def apply_import(
 ) -> list[Skipped]:
     """Write what is planned, and return what could not be written. ``report`` is called for each item that was."""
     failed: list[Skipped] = []
-    with lock_imports(target.settings):
+    settings = target.settings
+    make_private_folder(settings.state_dir)
+    lock = FileLock(os.path.join(settings.state_dir, "mdrecall-import.lock"))
+    if not lock.acquire(_WAIT_S, "importing"):
+        message = "Another import into this workspace is running."
+        raise FileBusy(message, path=settings.workspace, hint="Wait until it is done, then try again.")
+    try:
         writer = _Writer(target)
         # The entries of a note are written together.
         waiting: defaultdict[str, list[_Entry]] = defaultdict(list)
@@ -200,6 +189,8 @@ def apply_import(
                 _append_entries(target, path, entries, report)
             except WriteError as error:
                 failed.append(Skipped(path, str(error)))
+    finally:
+        lock.release()
     return failed
 
 
@@ -230,17 +221,3 @@ def _append_entries(target: Target, path: str, entries: list[_Entry], report: Ca
     append_note(settings.workspace, "\n".join(blocks), note, max_bytes=settings.mdrecall.max_file_bytes, finishes=True)
     for _, change, _ in entries:
         report(change)
-
-
-@contextmanager
-def lock_imports(settings: Settings) -> Iterator[None]:
-    """Keep other imports into the workspace out."""
-    make_private_folder(settings.state_dir)
-    lock = FileLock(os.path.join(settings.state_dir, "mdrecall-import.lock"))
-    if not lock.acquire(_WAIT_S, "importing"):
-        message = "Another import into this workspace is running."
-        raise FileBusy(message, path=settings.workspace, hint="Wait until it is done, then try again.")
-    try:
-        yield
-    finally:
-        lock.release()

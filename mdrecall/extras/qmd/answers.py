@@ -21,10 +21,10 @@ from mdrecall.extras.qmd.search import QmdSearch, RawHit
 from mdrecall.extras.qmd.update import Updater
 from mdrecall.notes.clock import user_moment
 from mdrecall.patterns import is_note_file
-from mdrecall.search.query import name_filter, read_filter, read_limits, read_times
+from mdrecall.search.query import name_filter, read_filter, read_limits
 from mdrecall.search.results import fit_results
 from mdrecall.search.stages import interleave_sources, to_results
-from mdrecall.text.annotations import describe_left_out, read_projects
+from mdrecall.text.annotations import describe_left_out
 from mdrecall.text.days import note_day
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import Analyser
@@ -200,7 +200,6 @@ class QmdAnswers:
 
         ``total`` is how many documents qmd has. An empty answer says why it is empty.
         """
-        now = user_moment(request.now, self._settings.defaults.user_timezone)
         collections = self._index.files.collections()
         limits = self._settings.memory.qmd.limits
         options = read_ranking_options(self._settings)._replace(
@@ -208,16 +207,13 @@ class QmdAnswers:
         )
         located = locate(
             documents,
-            request.query,
+            request,
+            now=user_moment(request.now, self._settings.defaults.user_timezone),
             mode=mode,
             total=total,
             chunking=self._settings.memory_search.chunking,
             analyser=self._analyser,
             options=options,
-            explain=request.explain,
-            times=read_times(request.query, now.today),
-            now_ms=now.ms,
-            projects=read_projects(request.projects),
         )
         candidates = [candidate for _, candidate in located.passages]
         shown = to_results(candidates, places=options.max_results, max_units=limits.max_snippet_chars)

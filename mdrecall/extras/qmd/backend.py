@@ -6,7 +6,7 @@ The modules that run qmd are imported only if there is a qmd.
 import os
 import threading
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.load import Loaded
@@ -158,11 +158,7 @@ class QmdBackend:
         from mdrecall.extras.qmd.search import QmdSearch
 
         program = Program(command, env=env)
-        version_path = os.path.join(self.state_dir, "version.json")
-
-        def require(within_s: float) -> None:
-            process.require_version(program, version_path, timeout_s=within_s)
-
+        require = partial(process.require_version, program, os.path.join(self.state_dir, "version.json"))
         index, export = self.index, open_export(self._loaded)
         collections = Collections(program, index.collections, settings, index.database, require)
         updater = self._make_updater(program, collections, export)
@@ -181,12 +177,9 @@ class QmdBackend:
         update = IndexUpdate(program, collections, export, state_dir=state_dir, timeout_s=timeout_s)
         embedding = None
         if settings.memory.qmd.search_mode != "search":
-            embedding = Embedding(
-                program,
-                rules,
-                state_path=os.path.join(state_dir, "embed.json"),
-                lock_path=os.path.join(settings.shared_dir, "qmd-embed.lock"),
-            )
+            state_path = os.path.join(state_dir, "embed.json")
+            lock_path = os.path.join(settings.shared_dir, "qmd-embed.lock")
+            embedding = Embedding(program, rules, state_path=state_path, lock_path=lock_path)
         is_configured = self._loaded.values["memory.qmd.update.debounceMs"].origin != "default"
         return Updater(collections, update, embedding, rules, debounces_keywords=is_configured)
 

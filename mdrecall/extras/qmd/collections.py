@@ -189,8 +189,7 @@ class Collections:
         with self._lock:
             self._require(self._timeout_s)
             issues: list[Issue] = []
-            if moved_to := quarantine_if_damaged(self.database):
-                issues.append(Issue(self.database.path, f"was damaged and has been moved to {moved_to}"))
+            quarantine_if_damaged(self.database, issues)
             known = self._list_collections()
             for entry in self.planned:
                 path, pattern = known.get(entry.name, (entry.root, entry.pattern))

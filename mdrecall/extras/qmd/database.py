@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramUnreadable
+from mdrecall.types import Issue
 
 _BUSY_HINT = "Try again when qmd has finished writing to it."
 _DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."
@@ -95,10 +96,10 @@ def is_damaged(error: ProgramFailed | ProgramUnreadable) -> bool:
     return isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError)
 
 
-def quarantine(database: QmdDatabase) -> str:
-    """Move a damaged index aside, so that qmd builds a new one; return its new path, or nothing if there was none."""
+def quarantine(database: QmdDatabase, issues: list[Issue]) -> bool:
+    """Move a damaged index aside, so that qmd builds a new one, and report it; False if there was none."""
     if not database.exists():
-        return ""
+        return False
     number = 1
     while os.path.lexists(target := f"{database.path}.damaged-{number}"):
         number += 1
@@ -110,14 +111,14 @@ def quarantine(database: QmdDatabase) -> str:
     except OSError as error:
         message = f"Cannot move the damaged {database.path}: {error.strerror}."
         raise BackendUnavailable(message, hint="Remove it.") from error
-    return target
+    issues.append(Issue(database.path, f"was damaged and has been moved to {target}"))
+    return True
 
 
-def quarantine_if_damaged(database: QmdDatabase) -> str:
-    """Move the index aside if even its first page cannot be read, and return its new path."""
+def quarantine_if_damaged(database: QmdDatabase, issues: list[Issue]) -> None:
+    """Move the index aside if even its first page cannot be read, and report it."""
     try:
         database.check()
     except ProgramUnreadable as error:
         if is_damaged(error):
-            return quarantine(database)
-    return ""
+            quarantine(database, issues)

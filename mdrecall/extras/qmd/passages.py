@@ -7,6 +7,7 @@ likeness.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -14,27 +15,17 @@ from mdrecall.config.settings import Chunking
 from mdrecall.engine.searcher import STAGES
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.patterns import drop_ending
-from mdrecall.search import stages
-from mdrecall.search.query import NO_TIMES, QueryTimes, parse_query, read_naming
+from mdrecall.search import score, stages
+from mdrecall.search.query import parse_query, read_naming, read_times
 from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
-from mdrecall.search.score import (
-    Query,
-    ReadChunk,
-    Similarity,
-    Strengths,
-    leave_out_stop_words,
-    measure_traits,
-    rank,
-    similarity,
-    strengths,
-    weigh,
-)
-from mdrecall.text.annotations import is_for
+from mdrecall.search.score import ReadChunk
+from mdrecall.text.annotations import is_for, read_projects
+from mdrecall.text.days import Moment
 from mdrecall.text.markdown import split_passages, titles
 from mdrecall.text.notes import iter_note_chunks
 from mdrecall.text.words import Analyser, is_unspaced_text, stem
-from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits
+from mdrecall.types import Chunk, Match, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
 
 # The strength of a term that occurs n times is n / (n + 0.6): 0.63 for one occurrence, approaching 1 for many.
 _HALF = 0.6
@@ -47,7 +38,7 @@ _STAGES = tuple(stage for stage in STAGES if stage not in _LEFT_OUT)
 
 # How qmd's scores are read as a likeness. That of ``vsearch`` is the cosine of a model of unknown range, of which only
 # the best are seen, so nothing can be measured. That of ``query`` is from 0 to 1.
-_RANGES: Mapping[Mode, Traits] = {"vsearch": measure_traits(Traits(), 0.0, 0), "query": Traits()}
+_RANGES: Mapping[Mode, Traits] = {"vsearch": score.measure_traits(Traits(), 0.0, 0), "query": Traits()}
 # What all but the line that qmd names has less: enough to decide where words do not.
 _OTHER_LINE = 0.001
 
@@ -85,23 +76,22 @@ class Located(NamedTuple):
 
 def locate(
     documents: Sequence[QmdDocument],
-    query: str,
+    request: SearchRequest,
     *,
+    now: Moment,
     mode: Mode = "search",
     total: int,
     chunking: Chunking,
     analyser: Analyser,
     options: stages.RankingOptions,
-    explain: bool = False,
-    times: QueryTimes = NO_TIMES,
-    now_ms: float = 0.0,
-    projects: frozenset[str] = frozenset(),
 ) -> Located:
     """Return the passages of the documents that contain a word of the query or that qmd's models name.
 
-    ``total`` is how many documents they were chosen from, and ``times`` the times that the query speaks of. Entries of
-    other ``projects`` are left out, if there are any.
+    ``total`` is how many documents they were chosen from. Entries of other projects than the request's are left out,
+    if it names any.
     """
+    query, projects = request.query, read_projects(request.projects)
+    times = read_times(query, now.today)
     every = [
         (number, chunk, _count_terms(document.path, chunk, analyser))
         for number, document in enumerate(documents)
@@ -113,16 +103,16 @@ def locate(
         return Located((), left_out=left_out)
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
     terms = quiet_time_words(parse_query(query), query, times)
-    matches = leave_out_stop_words([_match_term(term, entries) for term in terms])
+    matches = score.leave_out_stop_words([_match_term(term, entries) for term in terms])
     naming = read_naming(query, terms)
-    weights = weigh(matches, chunk_count, naming.identifiers)
+    weights = score.weigh(matches, chunk_count, naming.identifiers)
     traits = _RANGES.get(mode)
-    candidates = _gather(documents, entries, strengths(matches, weights), traits)
-    asked = Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
+    candidates = _gather(documents, entries, score.strengths(matches, weights), traits)
+    asked = score.Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
     if traits:
         asked = asked._replace(vector_weight=options.vector_weight, trust=1.0, traits=traits)
     context = stages.RankingContext(
-        options, "hybrid" if traits else "keyword", matches, asked, query, explain, now_ms, times
+        options, "hybrid" if traits else "keyword", matches, asked, query, request.explain, now.ms, times
     )
     ranked = run_stages(_STAGES, candidates, context)
     if isinstance(ranked, SearchAnswer):
@@ -132,7 +122,7 @@ def locate(
 
 
 def _gather(
-    documents: Sequence[QmdDocument], entries: Sequence[_Entry], found: Strengths, traits: Traits | None
+    documents: Sequence[QmdDocument], entries: Sequence[_Entry], found: score.Strengths, traits: Traits | None
 ) -> list[stages.Candidate]:
     """Return the chunks that contain a word of the query or, with the traits of qmd's models, that these name."""
 
@@ -143,7 +133,7 @@ def _gather(
         return StoredChunk(number, source, path, *lines, chunk.text, chunk.trail, mtime_ns, marks=chunk.marks)
 
     if traits is None:
-        return [stages.Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
+        return [stages.Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in score.rank(found, len(entries))]
     named = {_find_line(entries, number, document.line) for number, document in enumerate(documents)}
     candidates = []
     for number, (place, chunk, _) in enumerate(entries):
@@ -156,18 +146,20 @@ def _gather(
     return candidates
 
 
-def _compare(chunk: Chunk, score: float, line: int | None, traits: Traits) -> tuple[Similarity, Sequence[float]]:
+def _compare(
+    chunk: Chunk, of_file: float, line: int | None, traits: Traits
+) -> tuple[score.Similarity, Sequence[float]]:
     """Return how alike a chunk and its passages are to the query; ``line`` is the one that qmd's models name, from 0.
 
-    The score counts for the whole file: where in it the answer is, its words know better.
+    ``of_file`` is the score of the whole file: where in it the answer is, its words know better.
     """
-    other = score - _OTHER_LINE
+    other = of_file - _OTHER_LINE
     if line is None:
-        return similarity(other, None, traits), ()
+        return score.similarity(other, None, traits), ()
     passages = split_passages(chunk.text)
     place = next((place for place, found in enumerate(passages) if line <= found.last_line), len(passages) - 1)
-    cosines = [score if number == place else other for number in range(len(passages))]
-    return similarity(score, None, traits), cosines
+    cosines = [of_file if number == place else other for number in range(len(passages))]
+    return score.similarity(of_file, None, traits), cosines
 
 
 def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | None:
@@ -177,14 +169,10 @@ def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | Non
     return next(holding, own[-1][0] if own else None)
 
 
-def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
+def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> Mapping[str, int]:
     """Count the terms of a chunk. Those of its path and of the headings above it count once."""
-    terms: dict[str, int] = {}
     above = " ".join((drop_ending(path), *titles(chunk.trail)))
-    for text in (*chunk.text.split("\n"), above):
-        for term in analyser.terms(text):
-            terms[term] = terms.get(term, 0) + 1
-    return terms
+    return Counter(term for text in (*chunk.text.split("\n"), above) for term in analyser.terms(text))
 
 
 def _match_term(term: Term, entries: Sequence[_Entry]) -> Match:

@@ -284,7 +284,7 @@ def parse_tool_result(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
     return structured if isinstance(structured, dict) else {"content": parts}
 
 
-def require_version(program: Program, state_path: str, *, timeout_s: float) -> None:
+def require_version(program: Program, state_path: str, timeout_s: float) -> None:
     """Raise ``ProgramMissing`` for a qmd that is too old. One that prints no version is used.
 
     A program that is new enough is remembered at ``state_path``, so that not every search starts it twice.

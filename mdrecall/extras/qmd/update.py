@@ -9,7 +9,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -130,9 +130,8 @@ class IndexUpdate:
                 raise
             # Once: a qmd that damages its index again would do so for ever.
             self._is_repaired = True
-            if not (moved_to := quarantine(self._collections.database)):
+            if not quarantine(self._collections.database, issues):
                 raise
-            issues.append(Issue(self._collections.database.path, f"was damaged and has been moved to {moved_to}"))
             self._update(issues, stop)
 
     def _update(self, issues: list[Issue], stop: Stop) -> None:
@@ -161,25 +160,20 @@ class IndexUpdate:
             lock.release()
 
     def _digest(self) -> str:
-        return digest_files(self._collections.planned, self._export.stamps() if self._export else {})
+        """Return one value for the names, sizes and times of all files and transcripts.
 
-
-def digest_files(collections: Sequence[Collection], more: Mapping[str, Sequence[int]]) -> str:
-    """Return one value for the names, sizes and times of all files, and for the stamps in ``more``.
-
-    It is computed before every search, so it does little. A file that the pattern excludes may count, which at worst
-    causes one update too many.
-    """
-    seen = hashlib.blake2b(digest_size=16)
-    for entry in collections:
-        seen.update("\0".join((entry.name, entry.root, entry.pattern)).encode("utf-8", "surrogatepass"))
-        if entry.kind != "sessions":
-            lines = sorted(_stamps(entry))
-            seen.update("\n".join(lines).encode("utf-8", "surrogateescape"))
-        seen.update(b"\1")
-    for name, stamp in sorted(more.items()):
-        seen.update(f"{name}\0{tuple(stamp)}".encode("utf-8", "surrogateescape"))
-    return seen.hexdigest()
+        It is computed before every search, so it does little. A file that the pattern excludes may count, which at
+        worst causes one update too many.
+        """
+        seen = hashlib.blake2b(digest_size=16)
+        for entry in self._collections.planned:
+            seen.update("\0".join((entry.name, entry.root, entry.pattern)).encode("utf-8", "surrogatepass"))
+            if entry.kind != "sessions":
+                seen.update("\n".join(sorted(_stamps(entry))).encode("utf-8", "surrogateescape"))
+            seen.update(b"\1")
+        for name, stamp in sorted(self._export.stamps().items() if self._export else ()):
+            seen.update(f"{name}\0{tuple(stamp)}".encode("utf-8", "surrogateescape"))
+        return seen.hexdigest()
 
 
 def _stamps(entry: Collection) -> Iterator[str]:
