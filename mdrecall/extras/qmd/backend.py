@@ -63,9 +63,7 @@ class QmdBackend:
         """The index, which can be inspected without qmd."""
         from mdrecall.extras.qmd.index import QmdIndex
 
-        return QmdIndex(
-            self._loaded, watcher=self.watch.status, list_setup_issues=self._list_setup_issues, stop=self.stop
-        )
+        return QmdIndex(self._loaded, list_setup_issues=self._list_setup_issues, stop=self.stop)
 
     def update_wait_ms(self) -> int:
         """Return how long a search may wait for an index update before its own time limit starts."""
@@ -114,7 +112,7 @@ class QmdBackend:
 
     def status(self) -> Status:
         """Return the whole record; qmd is not run."""
-        return self.index.build_status(self._find_updater())
+        return self.index.build_status(self._find_updater(), self.watch.status())
 
     def close(self) -> None:
         """End every process that was started here; may be called twice."""

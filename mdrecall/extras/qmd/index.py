@@ -24,18 +24,12 @@ class QmdIndex:
     """The index of one qmd, its collections and the files in them."""
 
     def __init__(
-        self,
-        loaded: Loaded,
-        *,
-        watcher: Callable[[], dict[str, Any]],
-        list_setup_issues: Callable[[], tuple[Issue, ...]],
-        stop: Callable[[], None],
+        self, loaded: Loaded, *, list_setup_issues: Callable[[], tuple[Issue, ...]], stop: Callable[[], None]
     ) -> None:
-        """``watcher`` returns its status, ``list_setup_issues`` the collections not added; ``stop`` ends every qmd."""
+        """``list_setup_issues`` returns the collections that were not added; ``stop`` ends every qmd."""
         settings = loaded.settings
         self._loaded = loaded
         self._settings = settings
-        self._watcher = watcher
         self._list_setup_issues = list_setup_issues
         self._stop = stop
         self.files = MemoryFiles(settings, loaded.home)
@@ -43,7 +37,7 @@ class QmdIndex:
         self.database = QmdDatabase(index_path(settings.qmd_dir))
         self.paths = CollectionPaths(settings, self.collections)
 
-    def build_status(self, updater: "Updater | str") -> Status:
+    def build_status(self, updater: "Updater | str", watcher: dict[str, Any]) -> Status:
         """Return the whole record. ``updater`` is what updates the index, or why there is none."""
         counts = self.counts()
         files = sum(count.files for count in counts)
@@ -68,7 +62,7 @@ class QmdIndex:
             custom={
                 "searchMode": self._settings.memory.qmd.search_mode,
                 "wholeFolder": self.files.is_whole_folder(),
-                "watcher": self._watcher(),
+                "watcher": watcher,
                 "folders": len(list_folders(self.collections, self._settings.mdrecall.ignore)),
                 "filesChanged": isinstance(updater, str) or updater.is_behind(),
                 "qmd": self._describe_qmd(updater),

@@ -32,14 +32,10 @@ class Mcporter:
 
     def __init__(self, program: Program, qmd: Program, rules: McporterRules, *, folder: str, index: str = "") -> None:
         """``index`` is the path of the index that qmd uses."""
-        self._command = program.command
-        self._outer_env = program.env
-        self._server = rules.server_name
-        self._start_daemon = rules.start_daemon
+        self._outer = program
+        self._rules = rules
         self._qmd = qmd
-        self._folder = folder
         self.config_path = os.path.join(folder, "mcporter.json")
-        self._config_flag = ("--config", self.config_path)
         self._index = index
         self._lock = threading.Lock()
         self._program: Program | None = None
@@ -48,15 +44,16 @@ class Mcporter:
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         """Return the structured answer of a tool. The first call starts the daemon, within the same time."""
-        command = ["call", "--server", self._server, "--tool", tool, "--args", json.dumps(arguments)]
-        command += ["--output", "json", "--timeout", str(max(1, int(timeout_s * 1000)))]
+        server, limit_ms = self._rules.server_name, max(1, int(timeout_s * 1000))
+        command = ["--config", self.config_path, "call", "--server", server, "--tool", tool]
+        command += ["--args", json.dumps(arguments), "--output", "json", "--timeout", str(limit_ms)]
         with self._lock:
             if self._closed:
                 raise ProgramStopped("mcporter was not called: the memory is closed.")
             program = self._program = self._set_up()
-        output = program.run([*self._config_flag, *command], timeout_s=timeout_s, check=False)
+        output = program.run(command, timeout_s=timeout_s, check=False)
         answer = _parse_output(output, tool)
-        name = f"mcporter {self._server}.{tool}"
+        name = f"mcporter {server}.{tool}"
         if "error" in answer and "issue" in answer:
             raise _mcporter_error(name, answer, timeout_s)
         if set(answer) <= {"content", "isError", "structuredContent", "_meta"}:
@@ -74,10 +71,10 @@ class Mcporter:
         if program is None:
             return
         program.close()
-        if self._start_daemon:
-            command = [*self._config_flag, "daemon", "stop"]
+        if self._rules.start_daemon:
+            command = ["--config", self.config_path, "daemon", "stop"]
             with contextlib.suppress(BackendUnavailable):
-                Program(self._command, env=program.env, cwd=WORK_DIR).run(command, timeout_s=_STOP_S, check=False)
+                Program(program.command, env=program.env).run(command, timeout_s=_STOP_S, check=False)
         shutil.rmtree(self._daemon_dir, ignore_errors=True)
 
     def _set_up(self) -> Program:
@@ -86,11 +83,12 @@ class Mcporter:
             if self._program is not None:
                 return self._program
             # The path of a socket must be short.
-            self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=self._outer_env.get("TMPDIR") or "/tmp")
+            self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=self._outer.env.get("TMPDIR") or "/tmp")
         except OSError as error:
-            raise BackendUnavailable(f"Cannot create the mcporter folder {self._folder}: {error.strerror}.") from error
-        inherited = {name: value for name, value in self._outer_env.items() if not name.startswith("MCPORTER_")}
-        return Program(self._command, env={**inherited, "MCPORTER_DAEMON_DIR": self._daemon_dir}, cwd=WORK_DIR)
+            folder = os.path.dirname(self.config_path)
+            raise BackendUnavailable(f"Cannot create the mcporter folder {folder}: {error.strerror}.") from error
+        inherited = {name: value for name, value in self._outer.env.items() if not name.startswith("MCPORTER_")}
+        return Program(self._outer.command, env={**inherited, "MCPORTER_DAEMON_DIR": self._daemon_dir})
 
     def _write_config(self) -> None:
         """Write the configuration only if it differs, because the daemon restarts when it changes.
@@ -106,9 +104,9 @@ class Mcporter:
             "args": [*self._qmd.command[1:], "mcp"],
             "cwd": WORK_DIR,
             "env": own,
-            "lifecycle": "keep-alive" if self._start_daemon else "ephemeral",
+            "lifecycle": "keep-alive" if self._rules.start_daemon else "ephemeral",
         }
-        config = {"mcpServers": {self._server: server}, "imports": [], "daemonIdleTimeoutMs": _IDLE_MS}
+        config = {"mcpServers": {self._rules.server_name: server}, "imports": [], "daemonIdleTimeoutMs": _IDLE_MS}
         if state_files.load(self.config_path) != config:
             state_files.save(self.config_path, config)
 

@@ -196,16 +196,13 @@ class Connection:
         except (OSError, ValueError, BackendUnavailable):
             pass  # the exit code and the error output below say what is wrong
         finally:
-            kill_group(self._process)
-            code = self._process.wait()
-            self._drainer.join(_DRAIN_S)
-            complaint = self._complaint.decode(errors="replace")
-            ending = "failed" if complaint.strip() else f"ended unexpectedly with code {code}"
-            self._fail(translate_failure(self._name, complaint, code, ending))
-            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-                with contextlib.suppress(OSError):
-                    if pipe:
-                        pipe.close()
+            with contextlib.suppress(OSError), self._process:
+                kill_group(self._process)
+                code = self._process.wait()
+                self._drainer.join(_DRAIN_S)
+                complaint = self._complaint.decode(errors="replace")
+                ending = "failed" if complaint.strip() else f"ended unexpectedly with code {code}"
+                self._fail(translate_failure(self._name, complaint, code, ending))
 
     def _drain(self) -> None:
         """Keep the end of the error output."""

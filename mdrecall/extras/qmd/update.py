@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall import errors
 from mdrecall.config.settings import QmdUpdate
@@ -46,6 +46,7 @@ _EMBED_BUSY = "Another embed process is already running"
 # try loads one.
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 3600.0
+_Clock: TypeAlias = Callable[[], float]
 
 
 def find_boot_limit(timeout_s: float) -> float:
@@ -73,7 +74,7 @@ class IndexUpdate:
         *,
         state_dir: str,
         timeout_s: float,
-        now: Callable[[], float] = time.time,
+        now: _Clock = time.time,
         pause: Callable[[float], Any] = time.sleep,
     ) -> None:
         self._program = program
@@ -200,13 +201,7 @@ class Embedding:
     """The runs of ``qmd embed``. Their outcome is stored, so that a new process does not repeat a recent failure."""
 
     def __init__(
-        self,
-        program: Program,
-        rules: QmdUpdate,
-        *,
-        state_path: str,
-        lock_path: str,
-        now: Callable[[], float] = time.time,
+        self, program: Program, rules: QmdUpdate, *, state_path: str, lock_path: str, now: _Clock = time.time
     ) -> None:
         self._program = program
         self._state_path = state_path
@@ -293,7 +288,7 @@ class Updater:
         rules: QmdUpdate,
         *,
         debounces_keywords: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        clock: _Clock = time.monotonic,
     ) -> None:
         """``debounces_keywords`` puts off the update before a keyword search too, which is quick."""
         self._collections = collections
