@@ -28,6 +28,7 @@ from mdrecall.extras.qmd.search import Mode
 from mdrecall.search.score import likeness
 from mdrecall.search.stages import RankingOptions, to_results
 from mdrecall.text.words import Analyser
+from mdrecall.types import SearchRequest
 
 SETS = "locomo,openclaw-notes,qmd-eval,madial-en"
 #: What mdrecall asks qmd for, with its default of six results.
@@ -132,7 +133,8 @@ def rank(
     else:
         some, asked = list(documents), text
     sizes = Chunking(tokens=400, overlap=80)
-    found = locate(some, asked, mode=mode, total=total, chunking=sizes, analyser=Analyser(), options=OPTIONS)
+    request = SearchRequest(asked)
+    found = locate(some, request, mode=mode, total=total, chunking=sizes, analyser=Analyser(), options=OPTIONS)
     candidates = [candidate for _, candidate in found.passages]
     if is_raw:
         candidates = [entry._replace(score=documents[0].score) for entry in candidates[:1]]

@@ -10,7 +10,6 @@ from mdrecall.extras.qmd.passages import Located, QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.search.score import probability
 from mdrecall.search.stages import Candidate, RankingOptions
-from mdrecall.text.days import Moment
 from mdrecall.text.markdown import heading_above
 from mdrecall.text.words import Analyser
 from mdrecall.types import SearchRequest
@@ -33,9 +32,8 @@ def search(
     mode: Mode = "search",
     **more: Any,
 ) -> Located:
-    request, now = SearchRequest(query, **more), Moment(0.0, 0.0)
-    analyser = Analyser()
-    return locate(documents, request, now=now, mode=mode, total=100, chunking=SIZES, analyser=analyser, options=options)
+    request, analyser = SearchRequest(query, **more), Analyser()
+    return locate(documents, request, mode=mode, total=100, chunking=SIZES, analyser=analyser, options=options)
 
 
 def find(query: str, *texts: str) -> list[tuple[int, Candidate]]:

@@ -21,7 +21,7 @@ from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
 from mdrecall.search.score import ReadChunk
 from mdrecall.text.annotations import is_for, read_projects
-from mdrecall.text.days import Moment
+from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.markdown import split_passages, titles
 from mdrecall.text.notes import iter_note_chunks
 from mdrecall.text.words import Analyser, is_unspaced_text, stem
@@ -78,7 +78,7 @@ def locate(
     documents: Sequence[QmdDocument],
     request: SearchRequest,
     *,
-    now: Moment,
+    now: Moment = NO_MOMENT,
     mode: Mode = "search",
     total: int,
     chunking: Chunking,
