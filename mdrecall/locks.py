@@ -77,16 +77,12 @@ class FileLock:
 
     def holder(self) -> Holder | None:
         """Return the process that holds the lock; None if it is free, or its holder wrote nothing down."""
-        try:
-            file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            return None if try_flock(file) else _read_holder(file)
-        except OSError:
-            return _read_holder(file)
-        finally:
-            os.close(file)
+        with suppress(OSError), os.fdopen(os.open(self.path, os.O_RDWR | os.O_CLOEXEC), "rb") as file:
+            try:
+                return None if try_flock(file.fileno()) else _read_holder(file.fileno())
+            except OSError:
+                return _read_holder(file.fileno())
+        return None
 
     def release(self) -> None:
         """Release the lock; may be called twice."""

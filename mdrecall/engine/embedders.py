@@ -102,12 +102,10 @@ class Embedding(NamedTuple):
 
 def choose_embedders(loaded: Loaded) -> EmbedderChoice:
     """Return the embedders that the settings ask for; the offline embedder if they ask for none."""
-    search = loaded.settings.memory_search
-    chooser = EmbedderChooser(loaded)
-    if search.provider == "none":
+    provider, chooser = loaded.settings.memory_search.provider or "auto", EmbedderChooser(loaded)
+    if provider == "none":
         return EmbedderChoice((), "none", "Embeddings are switched off: memorySearch.provider is none.")
-    is_automatic = search.provider in (None, "auto")
-    return chooser.automatic() if is_automatic else chooser.explicit(search.provider or "")
+    return chooser.automatic() if provider == "auto" else chooser.explicit(provider)
 
 
 class EmbedderChooser:

@@ -214,9 +214,7 @@ def _build_embedding(loaded: Loaded, store: Store) -> Embedding:
         chosen = chosen._replace(note=f"{chosen.note} {_KEPT}".strip())
     first, *others = chosen.embedders
     own = make(first, jobs=jobs, keep=others[0].provider if others else chosen.provider_to_keep)
-    embedder: EmbedsChunks = own
-    if others:
-        embedder = FallbackEmbedder(own, make(others[0], keep=first.provider), searcher)
+    embedder: EmbedsChunks = FallbackEmbedder(own, make(others[0], keep=first.provider), searcher) if others else own
     beside = make(chosen.beside, keep=first.provider) if chosen.beside else None
     return Embedding(chosen, embedder, searcher, jobs, beside)
 

@@ -102,8 +102,7 @@ class TranscriptIndexer:
         due = [path for path in changed if everything or self._is_due(path, known.get(path), stamps[path])]
         due.sort(key=lambda path: (-stamps[path][1], path))
         vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
-        grown = (path for path in due if path in known and known[path].size <= stamps[path][0])
-        done = {path: known[path].size for path in grown}
+        done = {path: known[path].size for path in due if path in known and known[path].size <= stamps[path][0]}
         listing = listing._replace(issues=self._issues + listing.issues)
         return FileChanges(dict.fromkeys(known, ()), listing, due, vanished, done)
 

@@ -124,8 +124,7 @@ class WatchLoop:
                 self._notify(WatchEvent("failed", error=problem))
             self.health = self.health | {"error": problem}
             return False
-        syncs = self.health["syncs"] + 1
-        self.health = self.health | {"syncs": syncs, "synced_at": time.time(), "error": ""}
+        self.health = self.health | {"syncs": self.health["syncs"] + 1, "synced_at": time.time(), "error": ""}
         is_new, self._failing = report.failed != self._failing, report.failed
         if report.changes or (report.failed and is_new) or report.rebuilt:
             self._notify(WatchEvent("synced", report))

@@ -191,13 +191,11 @@ def format_uri(agent: str, path: str) -> str:
 
 def parse_uri(uri: str) -> tuple[str, str]:
     """Return the agent and the path in an address that a client wrote, or raise ``ArgumentError``."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(uri)
         in_query = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
         path = in_query or unquote(parts.path.removeprefix("/"))
         if parts.scheme == SCHEME and parts.netloc and path:
             return parts.netloc.lower(), path
-    except ValueError:
-        pass
     hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
     raise ArgumentError(f"There is no resource {uri[:_MAX_URI_CHARS]!r}.", name="uri", hint=hint)

@@ -95,10 +95,9 @@ class HttpEndpoint(NamedTuple):
 
     def hosts(self, port: int) -> list[str]:
         """Return what a Host header may say."""
-        names = dict.fromkeys((*_LOOPBACK_NAMES, bracket_host(self.host)))
-        return [f"{name}:{port}" for name in names] + [
-            form for name in self.allow_hosts for form in (name, f"{name}:*")
-        ] + (list(names) if port == 80 else [])  # fmt: skip
+        names = list(dict.fromkeys((*_LOOPBACK_NAMES, bracket_host(self.host))))
+        more = [form for name in self.allow_hosts for form in (name, f"{name}:*")]
+        return [f"{name}:{port}" for name in names] + more + (names if port == 80 else [])
 
     def origins(self, port: int) -> list[str]:
         """Return what an Origin header may say, if there is one."""
@@ -159,8 +158,7 @@ class Guard:
         if {"content-length", "transfer-encoding"} <= set(request.headers.keys()):
             # A proxy may read the one and this server the other, and each would see other requests.
             return PlainTextResponse("A request has either a length or an encoding.", 400, {"Connection": "close"})
-        refusal = await self._headers.validate_request(request)
-        if refusal is not None:
+        if refusal := await self._headers.validate_request(request):
             return refusal
         if request.url.path == _HEALTH_PATH:
             return JSONResponse({"status": "ok"})

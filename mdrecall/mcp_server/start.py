@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError, install_command
@@ -93,12 +92,8 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
 
 def exit_on_signals() -> None:
     """End at once on a signal, as long as nothing is open that would have to be closed."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
     for number in _SIGNALS:
-        signal.signal(number, leave)
+        signal.signal(number, lambda number, frame: sys.exit(0))
 
 
 def ignore_signals() -> None:

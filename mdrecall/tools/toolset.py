@@ -132,11 +132,9 @@ def read_number(arguments: Mapping[str, Any], name: str) -> float | None:
         return None
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
-    try:
+    with suppress(OverflowError):
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
-    except OverflowError:
-        pass
     raise ArgumentError(f"{name} must be a number, not {_quote(value)}.", name=name)
 
 
