@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.engine.vector_search import VectorSearcher, space_of
 from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, message_with_hint
-from mdrecall.patterns import drop_ending
+from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.chunk import title_text
 from mdrecall.text.markdown import titles
 from mdrecall.types import (
@@ -245,8 +245,9 @@ class EmbedRun:
         """Give texts that are not cached, at most ``most`` at once; store the vectors of those that are."""
         waiting: Waiting = {}
         for chunks in _read_pages(self._store, self._space):
-            # Only notes have a path.
-            sent = [chunk for chunk in chunks if chunk.path] if self._skips_conversations else chunks
+            # Only notes have a path. Those that a coding agent keeps came with its conversations.
+            is_sent = [bool(chunk.path) and not host_of(chunk.path) for chunk in chunks]
+            sent = list(compress(chunks, is_sent)) if self._skips_conversations else chunks
             texts = {chunk.id: _embed_input(chunk) for chunk in sent}
             digests = {number: _hash(text) for number, text in texts.items()}
             known = self._look_up(set(digests.values()))

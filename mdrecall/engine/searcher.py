@@ -9,6 +9,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.errors import QueryError
+from mdrecall.patterns import host_of
 from mdrecall.search import score, stages
 from mdrecall.search.query import (
     MAX_QUERY_CHARS,
@@ -129,9 +130,10 @@ class Searcher:
         self.hide = hide
         self._keeps_conversations = keeps_conversations
 
-    def keeps(self, request: SearchRequest) -> bool:
+    def keeps(self, request: SearchRequest, found: Sequence[Candidate] = ()) -> bool:
         """True if neither the query nor what it finds may be sent to a server."""
-        return self._keeps_conversations and (request.source == "sessions" or request.is_prompt)
+        is_private = request.source == "sessions" or request.is_prompt or any(host_of(one.chunk.path) for one in found)
+        return self._keeps_conversations and is_private
 
     def search(
         self, request: SearchRequest, *, now: Moment = NO_MOMENT, transcripts: frozenset[str] | None = None
@@ -266,10 +268,11 @@ class _Search:
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
-        if self._searcher.reranker is None or self._searcher.keeps(self._request):
+        reranker = self._searcher.reranker
+        if reranker is None or self._searcher.keeps(self._request, candidates):
             return _run_stages(candidates, context)
         problems: list[str] = []
-        rerank = self._searcher.reranker.prepare(context.text, problems)
+        rerank = reranker.prepare(context.text, problems)
         answer = _run_stages(candidates, context._replace(rerank=rerank))
         return answer.replace(not_reranked=problems[-1]) if problems else answer
 

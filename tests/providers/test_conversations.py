@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.sessions.host_conversations import HostState
+from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.sessions.host_formats import About
 from mdrecall.types import TranscriptRecord
 from tests.conftest import Workspace
@@ -19,13 +19,16 @@ def configure(workspace: Workspace, server: ProviderServer, **more: object) -> N
 
 
 @pytest.fixture
-def notes(workspace: Workspace) -> Workspace:
-    """A note, and what was said to a coding agent."""
+def notes(workspace: Workspace, tmp_path: Path) -> Workspace:
+    """A note, what was said to a coding agent, and what that keeps itself."""
     workspace.write("memory/fern.md", "The fern stands in the hall.\n")
     said = TranscriptRecord(1, None, 0, "User", "The walrus eats pink clams.", "2026-02-10")
-    HostState(workspace.memory().settings.agent_folder).keep_words(
-        "claude-code", "a1", About(str(workspace.path)), [said]
-    )
+    state = HostState(workspace.memory().settings.agent_folder)
+    state.keep_words("claude-code", "a1", About(str(workspace.path)), [said])
+    host = tmp_path / "claude"
+    (host / "projects").mkdir(parents=True)
+    (host / "CLAUDE.md").write_text("The heron waits for pink clams.\n")
+    state.follow("claude-code", FollowedHost(str(host / "projects")))
     return workspace
 
 
@@ -37,12 +40,14 @@ def test_a_server_gets_notes_and_no_conversations(notes: Workspace, openai: Prov
     configure(notes, openai)
     with notes.memory() as memory:
         assert memory.sync().issues == ()
-        assert memory.search("what does the sea animal eat? pink clams").results[0].source == "sessions"
+        found = memory.search("what does the sea animal eat? pink clams").results
+        assert {hit.path.partition("/")[0] for hit in found} >= {"sessions", "hosts"}
         status = memory.status()
     sent = received(openai)
     assert "The fern stands" in sent
     assert "sea animal" in sent, "Somebody has asked for this search."
     assert "walrus" not in sent
+    assert "heron" not in sent
     assert not status.dirty
     assert "name sessions in memorySearch.sources" in str(status.custom["providerNote"])
     Hooks(notes, []).answer("prompt", prompt="where does the quiet fern stand nowadays?", cwd=tmp_path)
@@ -56,7 +61,7 @@ def test_naming_them_in_the_settings_allows_it(notes: Workspace, openai: Provide
     configure(notes, openai, sources=["memory", "sessions"])
     with notes.memory() as memory:
         memory.sync()
-        assert memory.status().vector["chunks"] == 2
+        assert memory.status().vector["chunks"] == 3
     sent = received(openai)
     assert "walrus" in sent
     assert sent.count("The fern stands") == 1, "Its vector is in the cache."
