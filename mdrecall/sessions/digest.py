@@ -370,15 +370,16 @@ def render_section(outline: Outline, origin: Origin, clock: Callable[[str], str]
 
 
 def _render_lines(outline: Outline) -> Iterator[str]:
-    """Yield the list items of a section."""
+    """Yield the list items of a section. Where files were changed says little without what came of it."""
     folders = _name_folders(outline.files)
     more = [f"{len(folders) - _MAX_FOLDERS} more"] if len(folders) > _MAX_FOLDERS else []
+    files, outcome = ", ".join((*folders[:_MAX_FOLDERS], *more)), outline.outcome
     for label, texts in (
-        ("Outcome", [outline.outcome]),
+        ("Outcome", [f"{outcome} (in {files})" if outcome and files else outcome]),
         ("Wanted", outline.wanted),
         ("Decided", [text for text in outline.decided if text != outline.outcome]),
         ("Open", dict.fromkeys((*outline.open, *outline.left))),
-        ("Files", [", ".join((*folders[:_MAX_FOLDERS], *more))]),
+        ("Files", [] if outcome else [files]),
         ("Commits", [", ".join(outline.commits)]),
     ):
         yield from (f"- {label}: {text}" for text in texts if text)

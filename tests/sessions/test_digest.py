@@ -74,11 +74,10 @@ def test_a_section_has_a_title_the_outcome_wishes_decisions_open_ends_folders_an
     )
     assert text == (
         "## Session 09:00–09:40 shop@main: fix the pool of connections\n"
-        "- Outcome: The timeout of the pool is read from the settings now.\n"
+        "- Outcome: The timeout of the pool is read from the settings now. (in src/db (2), /etc/hosts)\n"
         "- Wanted: No, the timeout should be read from the settings.\n"
         "- Decided: The proxy times out with 20 of them, so we keep 12 connections.\n"
         "- Open: The retry test still fails.\n"
-        "- Files: src/db (2), /etc/hosts\n"
         "- Commits: a828e60 Keep 12 connections\n"
         "<!-- mdrecall:digest host=claude-code session=5f0c1234-aaaa lines=12-161 -->\n"
     )
