@@ -62,14 +62,9 @@ def run_context(options: argparse.Namespace) -> int:
         if options.prompt:
             text = prompt_section(memory, options.session_key)
             return _print_context(options, {"prompt": text}, text, bool(text))
-        context = session_context(
-            memory,
-            options.session_key,
-            today=options.today or date.today(),
-            max_chars=options.chars,
-            projects=projects,
-            profile=options.profile or "",
-        )
+        today, profile = options.today or date.today(), options.profile or ""
+        limits: dict[str, Any] = {"max_chars": options.chars, "projects": projects, "profile": profile}
+        context = session_context(memory, options.session_key, today=today, **limits)
     record = {"text": context.text, "parts": to_json(context.parts), "leftOut": to_json(context.left_out)}
     record |= {"projectEntries": list(context.project_entries)} if context.project_entries else {}
     nothing = "There is no note from today or yesterday, and no MEMORY.md for this session."

@@ -115,11 +115,8 @@ def _add_page(
 def add_ui(parser: CommandParser) -> None:
     parser.value("--port", "N", "the port (default: a free one)", type=parse_port, default=0)
     parser.flag("--no-open", "print the link without opening a browser")
-    add_served(
-        parser,
-        read_only="show everything and change nothing",
-        session_key="show what the conversation with this session key may see, and change nothing",
-    )
+    about = "show what the conversation with this session key may see, and change nothing"
+    add_served(parser, read_only="show everything and change nothing", session_key=about)
 
 
 def run_ui(options: argparse.Namespace) -> int:

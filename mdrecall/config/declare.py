@@ -219,12 +219,7 @@ class Setting(NamedTuple):
     fix: Callable[[Any], Any] | None = None
     """Brings an accepted value into the range that is used."""
     hide: Callable[[Any], Any] | None = None
-    """Wraps a secret value, so that it is not shown by chance."""
-
-    @property
-    def secret(self) -> bool:
-        """True if the value must not be shown."""
-        return self.hide is not None
+    """Wraps a secret value, so that it is not shown by chance; None if the value may be shown."""
 
 
 @overload

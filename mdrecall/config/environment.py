@@ -84,8 +84,7 @@ def expand(path: str, home: str, relative_to: str) -> str:
 
 def is_openclaws_file(path: str, locations: Locations) -> bool:
     """True if a configuration file is one of OpenClaw's, by its place or its name; backups of it count."""
-    known = locations.config_path
-    return path == known or os.path.basename(path).startswith(_CONFIG_NAMES)
+    return path == locations.config_path or os.path.basename(path).startswith(_CONFIG_NAMES)
 
 
 def list_env_files(locations: Locations) -> tuple[str, ...]:

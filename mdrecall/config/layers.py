@@ -99,8 +99,8 @@ def _read_layer(
                 yield prefix + name, entry, entry.rule.read(value)
             except InvalidValue as invalid:
                 shown = f" has the wrong type; it must be {entry.rule.accepts}"
-                problems.append(f"{where}{shown if entry.secret else f'{invalid.at} {invalid}'}.")
-                if entry.secret and layer.is_lenient:
+                problems.append(f"{where}{shown if entry.hide else f'{invalid.at} {invalid}'}.")
+                if entry.hide and layer.is_lenient:
                     # A key that cannot be read must not be replaced by another one that is found elsewhere.
                     yield prefix + name, entry, _UNREADABLE if entry.default is None else entry.default
 

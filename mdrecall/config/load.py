@@ -185,7 +185,7 @@ def hide_secret(name: str, value: Any) -> Any:
     from mdrecall.wire import to_json
 
     setting = list_settings().get(name)
-    if value and setting and setting.secret:
+    if value and setting and setting.hide:
         return "***"
     return mask_url(value) if isinstance(value, str) and "://" in value else to_json(value)
 

@@ -371,7 +371,7 @@ _MAX_CHARS = 640
 _SENTENCE_SHARE, _WORD_SHARE = 0.55, 0.65
 _MARKER = re.compile(r"<!--\s*openclaw-memory-promotion:([^\n]*?)\s*-->", re.IGNORECASE)
 _NO_COMMENT = re.compile(r"<!--+|--+>")
-_ENDS = (".", "!", "?", "。", "！", "？", "…")
+_ENDS = (*_SENTENCE_ENDS, "…")
 
 
 def shorten_statement(text: str) -> str:

@@ -92,8 +92,7 @@ def _take_back(memory: Memory, appended: Appended) -> None:
     if not appended.bytes:
         return
     with suppress(RecallError):
-        max_bytes = memory.settings.mdrecall.max_file_bytes
-        data = read_below(workspace, path, shown=path, max_bytes=max_bytes).data
+        data = read_below(workspace, path, shown=path, max_bytes=memory.settings.mdrecall.max_file_bytes).data
         before = data[: -appended.bytes]
         if data.decode(find_codec(data), "replace").rstrip().count("\n") + 1 != appended.end_line:
             return

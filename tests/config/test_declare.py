@@ -17,7 +17,7 @@ def test_a_section_lists_its_settings_by_their_names_in_json() -> None:
     assert (Outer.is_strict, Inner.is_strict) == (True, False)
     entry = Inner.entries["maxItems"]
     assert isinstance(entry, Setting)
-    assert (entry.default, entry.about, entry.secret) == (3, "How many.", False)
+    assert (entry.default, entry.about, entry.hide) == (3, "How many.", None)
 
 
 def test_a_value_without_arguments_holds_the_defaults() -> None:

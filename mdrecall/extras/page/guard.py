@@ -12,7 +12,7 @@ from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
-from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, Html, tag
+from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, render_document, tag
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -132,7 +132,7 @@ class Guard:
 
         refresh = tag("meta", http_equiv="refresh", content=f"0; url={PREFIX}/")
         link = tag("p", tag("a", "Open your memory", href=f"{PREFIX}/"))
-        response = HTMLResponse(_plain_page("mdrecall", link, refresh))
+        response = HTMLResponse(render_document("mdrecall", tag("body", link), refresh))
         if with_cookie:
             response.set_cookie(self._cookie, self._session, path=PREFIX, httponly=True, samesite="strict")
         return response
@@ -149,7 +149,7 @@ class Guard:
         label, button = tag("label", "The server's token ", field), tag("button", "Open", type="submit")
         form = tag("form", label, button, method="post", action=ENTER)
         body = tag("main", tag("h1", "mdrecall"), warning, form, class_="alone")
-        return HTMLResponse(_plain_page("mdrecall", body), 401)
+        return HTMLResponse(render_document("mdrecall", tag("body", body)), 401)
 
     def _has_cookie(self, request: "Request") -> bool:
         for header in request.headers.getlist("cookie"):
@@ -180,14 +180,4 @@ def _refuse(status: int, problem: str, way_out: str) -> "Response":
     from starlette.responses import HTMLResponse
 
     body = tag("main", tag("h1", "mdrecall"), tag("p", problem, class_="problem"), tag("p", way_out), class_="alone")
-    return HTMLResponse(_plain_page("mdrecall", body), status)
-
-
-def _plain_page(title: str, body: Html, *head: Html) -> str:
-    """Return a page without navigation, for somebody who is not let in yet."""
-    style = tag("link", rel="stylesheet", href=f"{STATIC}app.css")
-    viewport = tag("meta", name="viewport", content="width=device-width, initial-scale=1")
-    charset = tag("meta", charset="utf-8")
-    return "<!doctype html>" + tag(
-        "html", tag("head", charset, viewport, tag("title", title), style, *head), tag("body", body), lang="en"
-    )
+    return HTMLResponse(render_document("mdrecall", tag("body", body)), status)

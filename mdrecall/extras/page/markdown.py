@@ -239,8 +239,6 @@ class _Renderer:
         match token.type:
             case "inline":
                 return self._show_lines(token)
-            case "text" | "text_special":
-                return token.content
             case "code_inline":
                 return tag("code", token.content)
             case "fence" | "code_block":

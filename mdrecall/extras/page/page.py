@@ -35,10 +35,10 @@ def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
     """
     opening = [element]
     for key, value in attributes.items():
-        if value is True:
-            opening.append(_attribute_name(key))
-        elif value is not None and value is not False:
-            opening.append(f'{_attribute_name(key)}="{escape(str(value))}"')
+        # SVG's names in camelCase stay as they are.
+        name = key.rstrip("_").replace("_", "-")
+        if value is not None and value is not False:
+            opening.append(name if value is True else f'{name}="{escape(str(value))}"')
     start = f"<{' '.join(opening)}>"
     return Html(start if element in _VOID else f"{start}{join(*children)}</{element}>")
 
@@ -56,11 +56,6 @@ def _render(child: Child) -> str:
     if isinstance(child, str | int | float):
         return escape(str(child))
     return "".join(map(_render, child))
-
-
-def _attribute_name(key: str) -> str:
-    """Return the name of an attribute; SVG's names in camelCase stay as they are."""
-    return key.rstrip("_").replace("_", "-")
 
 
 #: Every address of the web page begins with this, so that it can stand beside the MCP server.
@@ -197,16 +192,6 @@ def render_page(page: Page, visit: Visit) -> str:
     """Return a whole page as HTML."""
     done = _DONE.get(visit.query.get("done", ""))
     notice = tag("p", done, class_="notice", role="status") if done else None
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{page.title} · {visit.name} · mdrecall"),
-        tag("link", rel="icon", href=f"{STATIC}icon.svg"),
-        tag("link", rel="stylesheet", href=f"{STATIC}app.css"),
-        tag("script", src=f"{STATIC}app.js", defer=True),
-    )
     brand = tag("a", "mdrecall", href=visit.url("search"), class_="brand")
     links = (
         tag("a", title, href=visit.url(view), aria_current="page" if view == page.section else None)
@@ -217,6 +202,22 @@ def render_page(page: Page, visit: Visit) -> str:
         tag("a", "Skip to the content", href="#content", class_="skip"),
         tag("header", brand, tag("nav", links, aria_label="Views"), _choose_memory(visit)),
         tag("main", notice, page.body, id="content", tabindex="-1"),
+    )
+    script = tag("script", src=f"{STATIC}app.js", defer=True)
+    return render_document(f"{page.title} · {visit.name} · mdrecall", body, script)
+
+
+def render_document(title: str, body: Html, *more: Html) -> str:
+    """Return a document with ``more`` at the end of its head."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("link", rel="icon", href=f"{STATIC}icon.svg"),
+        tag("link", rel="stylesheet", href=f"{STATIC}app.css"),
+        *more,
     )
     return "<!doctype html>" + tag("html", head, body, lang="en")
 

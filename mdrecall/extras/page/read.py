@@ -278,13 +278,9 @@ def show_conversation(visit: Visit) -> Page:
     messages = (_show_message(visit, message, most, is_cited=message.number == record) for message in found.messages)
     before = found.total - found.after - len(found.messages)
     older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
-    links = tag(
-        "nav",
-        tag("a", "← Earlier", href=visit.url("conversation", session=session, offset=older)) if before > 0 else None,
-        tag("a", "Later →", href=visit.url("conversation", session=session, offset=newer)) if found.after else None,
-        class_="row",
-        aria_label="Messages",
-    )
+    turns = (("← Earlier", older, before > 0), ("Later →", newer, found.after))
+    urls = {title: visit.url("conversation", session=session, offset=at) for title, at, is_there in turns if is_there}
+    links = tag("nav", (tag("a", title, href=url) for title, url in urls.items()), class_="row", aria_label="Messages")
     title = about.title or about.session_key or about.session
     body = join(
         tag("h1", title),

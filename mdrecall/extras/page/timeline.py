@@ -196,13 +196,12 @@ def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], 
     """
     first = day_number(year, month, 1) or 1
     shift = weekday(first)
-    name = f"{MONTHS[month - 1]} {year}"
     held = sum(first + number in days for number in range(month_length(year, month)))
     cells = (
         _draw_day(days.get(first + number), shift + number, is_today=first + number == today)
         for number in range(month_length(year, month))
     )
-    label = f"{name}: {plural(held, 'day')} with something"
+    label = f"{MONTHS[month - 1]} {year}: {plural(held, 'day')} with something"
     box = f"0 0 {7 * _CELL - 2} {6 * _CELL - 2}"
     picture = tag("svg", cells, viewBox=box, class_="month", role="group", aria_label=label)
     return tag("figure", tag("figcaption", MONTHS[month - 1]), picture)
