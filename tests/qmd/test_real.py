@@ -18,6 +18,7 @@ from mdrecall.extras.qmd.process import WORK_DIR, Program, config_path, index_pa
 from mdrecall.extras.qmd.search import Mode, QmdSearch
 from mdrecall.extras.qmd.session import Session
 from tests.processes import marked, until
+from tests.qmd.agent_home import AgentHome
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
 FOX = "# Fox\n\nThe red fox sleeps under the hedge.\n"
@@ -196,7 +197,8 @@ def test_every_way_of_searching_works_with_the_models_of_the_user(
     found = agent.program().run(["vsearch", *flags], timeout_s=PATIENCE_S)
     assert files(json.loads(found.stdout))[0] == "notes/pool.md"
     session = session_of(agent)
-    both = QmdSearch(agent.program(), require=print, ensure=print, server=session)
+    home = AgentHome(tmp_path)
+    both = QmdSearch(agent.program(), home.collections(agent.program()), session)
     modes: list[Mode] = ["search", "vsearch", "query"]
     for mode in modes:
         hits, issues = both.search(question, mode, ["notes"], limit=5, within_s=PATIENCE_S)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramTimedOut
+from mdrecall.extras.qmd.collections import Collections
 from mdrecall.extras.qmd.search import QmdSearch, RawHit
 from mdrecall.extras.qmd.session import Session
-from mdrecall.types import Issue
+from mdrecall.types import Issue, Stop, never
 from tests.qmd.agent_home import Reply, Scripted
 
 Found = tuple[tuple[RawHit, ...], tuple[Issue, ...]]
@@ -40,7 +41,9 @@ class Server(Session):
         self._answers = []
 
 
-class Desk:
+class Desk(Collections):
+    """A search, and the collections that it looks after."""
+
     def __init__(
         self,
         names: tuple[str, ...] = ("a", "b"),
@@ -51,14 +54,16 @@ class Desk:
         self.ensured = 0
         self.too_old: ProgramMissing | None = None
         self.names = names
-        self.search = QmdSearch(self.program, require=self._require, ensure=self._ensure, server=server)
+        self.search = QmdSearch(self.program, self, server)
+        self.require = self._require
 
     def _require(self, within_s: float) -> None:
         if self.too_old:
             raise self.too_old
 
-    def _ensure(self) -> None:
+    def ensure(self, *, stop: Stop = never) -> tuple[Issue, ...]:
         self.ensured += 1
+        return ()
 
     def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> Found:
         return self.search.search(question, mode, self.names, limit=6, within_s=within_s)

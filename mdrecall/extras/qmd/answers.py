@@ -8,13 +8,15 @@ asked for. The scores of its models count as a likeness.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import find_visible_to
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady, FileMissing, ReadError
+from mdrecall.extras.qmd.export import SessionExport
+from mdrecall.extras.qmd.index import QmdIndex
 from mdrecall.extras.qmd.passages import QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode as QmdMode
 from mdrecall.extras.qmd.search import QmdSearch, RawHit
@@ -29,10 +31,6 @@ from mdrecall.text.days import note_day
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import Analyser
 from mdrecall.types import Issue, Mode, ProgressCallback, SearchAnswer, SearchRequest, SearchResult, Visible
-
-if TYPE_CHECKING:
-    from mdrecall.extras.qmd.export import SessionExport
-    from mdrecall.extras.qmd.index import QmdIndex
 
 #: Returns True if a file passes the request's filters, given its path, its text and when it was changed, in ns.
 _Filter: TypeAlias = Callable[[str, str, int], bool]
@@ -57,10 +55,10 @@ class QmdAnswers:
     def __init__(
         self,
         settings: Settings,
-        index: "QmdIndex",
+        index: QmdIndex,
         updater: Updater,
         search: QmdSearch,
-        export: "SessionExport | None",
+        export: SessionExport | None,
         *,
         one_shot: bool,
         update_wait_ms: Callable[[], int],

@@ -161,7 +161,7 @@ class QmdBackend:
         collections = Collections(program, index.collections, settings, index.database, require)
         updater = self._make_updater(program, collections, export)
         server = self._open_server(program)
-        search = QmdSearch(program, require=require, ensure=collections.ensure, server=server)
+        search = QmdSearch(program, collections, server)
         wait_ms = self.update_wait_ms
         answers = QmdAnswers(settings, index, updater, search, export, one_shot=self._one_shot, update_wait_ms=wait_ms)
         return RunningQmd(program, collections, updater, answers, server)

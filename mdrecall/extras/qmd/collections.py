@@ -130,10 +130,9 @@ def _memory_collections(settings: Settings, home: str) -> list[Collection]:
 
 def _are_same_file(path: str, other: str) -> bool:
     """True if two spellings of a name are the same file, as on a disk that ignores case."""
-    try:
+    with suppress(OSError):
         return os.path.samestat(os.lstat(path), os.lstat(other))
-    except OSError:
-        return False
+    return False
 
 
 def _plan_uncovered(
@@ -171,8 +170,8 @@ class Collections:
         """``require`` raises ``ProgramMissing`` for a qmd that is too old, within some seconds."""
         self.planned = planned
         self.database = database
+        self.require = require
         self._program = program
-        self._require = require
         self._workspace = settings.workspace
         self._timeout_s = settings.memory.qmd.update.command_timeout_ms / 1000
         self._lock = threading.RLock()
@@ -187,7 +186,7 @@ class Collections:
         same files is renamed.
         """
         with self._lock:
-            self._require(self._timeout_s)
+            self.require(self._timeout_s)
             issues: list[Issue] = []
             quarantine_if_damaged(self.database, issues)
             known = self._list_collections()

@@ -80,11 +80,10 @@ def file_identity(path: str) -> tuple[int, int] | None:
 
     A running server keeps using an index that has been moved or deleted. Comparing identities detects that.
     """
-    try:
+    with suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None
 
 
 def is_damaged(error: ProgramFailed | ProgramUnreadable) -> bool:

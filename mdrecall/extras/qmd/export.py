@@ -206,8 +206,7 @@ def _may_replace(target: str, heading: bytes) -> bool:
 
 
 def _file_stamp(path: str) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError):
         found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
+        return found.st_size, found.st_mtime_ns
+    return None

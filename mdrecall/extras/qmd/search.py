@@ -12,7 +12,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -22,6 +22,7 @@ from mdrecall.text.words import find_stop_words, fold, is_unspaced, surface_word
 from mdrecall.types import Issue
 
 if TYPE_CHECKING:
+    from mdrecall.extras.qmd.collections import Collections
     from mdrecall.extras.qmd.mcporter import Mcporter
     from mdrecall.extras.qmd.process import Program
     from mdrecall.extras.qmd.session import Session
@@ -134,18 +135,10 @@ class QmdSearch:
     """Searches the collections of one qmd."""
 
     def __init__(
-        self,
-        program: "Program",
-        *,
-        require: Callable[[float], object],
-        ensure: Callable[[], object],
-        server: "Session | Mcporter | None" = None,
+        self, program: "Program", collections: "Collections", server: "Session | Mcporter | None" = None
     ) -> None:
-        """``require`` raises ``ProgramMissing`` for a qmd that is too old, within some seconds; ``ensure`` adds
-        collections that qmd has lost."""
         self._program = program
-        self._require = require
-        self._ensure = ensure
+        self._collections = collections
         self._server = server
 
     def search(
@@ -162,7 +155,7 @@ class QmdSearch:
         )
         if not parsed.names or (mode == "search" and not parsed.lists):
             return (), ()
-        self._require(parsed.left_s())
+        self._collections.require(parsed.left_s())
         if self._server is None:
             return self._search_program(parsed), ()
         try:
@@ -190,7 +183,7 @@ class QmdSearch:
         except errors.ProgramFailed as error:
             if not _NO_COLLECTION.search(error.output):
                 raise
-        self._ensure()
+        self._collections.ensure()
         return self._run(query)
 
     def _run(self, query: _Query) -> tuple[RawHit, ...]:
