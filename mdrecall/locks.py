@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from mdrecall.errors import SessionsError
-from mdrecall.types import Holder
+from mdrecall.types import Holder, Stop, never
 
 # How often a waiting process tries again.
 _RETRY_S = 0.01
@@ -55,12 +55,12 @@ class FileLock:
         """True if this process holds the lock; a forked child does not, though it has the file open."""
         return self._file is not None and self._pid == os.getpid()
 
-    def acquire(self, wait_s: float, doing: str) -> bool:
-        """Take the lock, waiting at most ``wait_s``; an ``OSError`` says that there can be no lock at this path."""
+    def acquire(self, wait_s: float, doing: str, stop: Stop = never) -> bool:
+        """Take the lock, waiting at most ``wait_s`` or until it should ``stop``; ``OSError`` if no lock can be there."""
         until = time.monotonic() + max(wait_s, _MIN_WAIT_S)
         while not self._try_lock():
             late_s = time.monotonic() - until
-            if late_s >= _MAX_INSPECTION_S or (late_s >= 0 and self._has_live_holder()):
+            if stop() or late_s >= _MAX_INSPECTION_S or (late_s >= 0 and self._has_live_holder()):
                 return False
             time.sleep(_RETRY_S)
         self._since_s, self._doing = time.time(), doing

@@ -23,7 +23,6 @@ _MAX_DEPTH = 3
 _READ_CHARS = 1 << 20
 _SPACE = re.compile(r"[\s,\ufeff]*")
 
-
 #: A JSON file of an export: the path of it or of its archive, and its name in the archive; empty for a file.
 JsonFile: TypeAlias = tuple[str, str]
 

@@ -127,10 +127,8 @@ class QmdAnswers:
         def is_wanted(path: str, text: str, mtime_ns: int) -> bool:
             if only and not only.has(path, read_fields(text).tags if only.tags else ()):
                 return False
-            if limits is None:
-                return True
             day = note_day(path, text)
-            return limits.has(now.day_of(mtime_ns / 1e6) if day is None else day)
+            return limits is None or limits.has(now.day_of(mtime_ns / 1e6) if day is None else day)
 
         return is_wanted
 

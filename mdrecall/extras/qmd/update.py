@@ -36,8 +36,6 @@ _CLOSING_S = 10.0
 _BOOT_PAUSES_S = (0.5, 1.0)
 # How long it takes to end a program that hangs, with plenty to spare.
 _ENDING_S = 0.5
-# How often a wait for another process checks that it should stop.
-_POLL_S = 0.1
 _SKIPPED = "⚠ Skipped "
 # Folders that qmd never enters, besides those whose name begins with a dot.
 _IGNORED_FOLDERS = frozenset({"node_modules", "vendor", "dist", "build"})
@@ -52,15 +50,6 @@ _Clock: TypeAlias = Callable[[], float]
 def find_boot_limit(timeout_s: float) -> float:
     """Return how many seconds an update at the start takes at most, if each attempt ends after ``timeout_s``."""
     return (len(_BOOT_PAUSES_S) + 1) * (timeout_s + _ENDING_S) + sum(_BOOT_PAUSES_S)
-
-
-def _acquire(lock: FileLock, what: str, timeout_s: float, stop: Stop) -> bool:
-    """Wait for other processes; return False if that takes too long or should stop."""
-    until = time.monotonic() + timeout_s
-    while not lock.acquire(_POLL_S, what):
-        if stop() or time.monotonic() >= until:
-            return False
-    return True
 
 
 class IndexUpdate:
@@ -148,7 +137,7 @@ class IndexUpdate:
         try:
             make_private_folder(self._state_dir)
             has_waited = not lock.acquire(0, "updating qmd")
-            if has_waited and not _acquire(lock, "updating qmd", self._timeout_s, stop):
+            if has_waited and not lock.acquire(self._timeout_s, "updating qmd", stop):
                 if stop():
                     raise errors.ProgramStopped("The update was stopped while it waited for another process.")
                 message = f"qmd is being updated by {describe_holder(lock.holder())}."
@@ -218,7 +207,7 @@ class Embedding:
         try:
             make_private_folder(os.path.dirname(self._lock_path))
             # Each process on this machine has a model in memory.
-            if not _acquire(lock, "embedding with qmd", self._timeout_s, stop):
+            if not lock.acquire(self._timeout_s, "embedding with qmd", stop):
                 return False
             output = self._program.run(["embed"], timeout_s=self._timeout_s, quiet=True, stop=stop)
         except errors.ProgramStopped:
@@ -321,10 +310,9 @@ class Updater:
                 self._start_timer()
 
     def _start_timer(self) -> None:
-        needs_boot = self._rules.on_boot
-        if needs_boot and self._rules.wait_for_boot_sync:
+        if self._rules.waits_at_start:
             self._run_unattended("boot")
-            needs_boot = False
+        needs_boot = self._rules.on_boot and not self._rules.wait_for_boot_sync
         if needs_boot or self._rules.interval > 0:
             timer = threading.Thread(target=self._run_timer, args=(needs_boot,), name="qmd-update", daemon=True)
             # Another thread may close the updater meanwhile, and cannot wait for a timer that is not running yet.
@@ -416,8 +404,6 @@ class Updater:
         def is_stopped() -> bool:
             return stop() or self._closing.is_set()
 
-        if self._closing.is_set():
-            return UpdateReport("closed")
         try:
             # Only a wait with a limit has no result.
             return self._flight.run((reason, force, is_stopped), fresh=force, stop=is_stopped) or UpdateReport()
