@@ -56,7 +56,7 @@ class FileLock:
         return self._file is not None and self._pid == os.getpid()
 
     def acquire(self, wait_s: float, doing: str, stop: Stop = never) -> bool:
-        """Take the lock, waiting at most ``wait_s`` or until it should ``stop``; ``OSError`` if no lock can be there."""
+        """Take the lock, waiting at most ``wait_s`` or until it should ``stop``; ``OSError`` if none can be there."""
         until = time.monotonic() + max(wait_s, _MIN_WAIT_S)
         while not self._try_lock():
             late_s = time.monotonic() - until

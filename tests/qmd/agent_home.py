@@ -14,7 +14,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
 from mdrecall.extras.qmd.collections import Collections, plan_collections
 from mdrecall.extras.qmd.database import QmdDatabase
-from mdrecall.extras.qmd.process import Output, Program, config_path, index_path, prepare
+from mdrecall.extras.qmd.process import Output, Program, index_path, prepare
 from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.types import Stop, never
 from tests.qmd.real import Tools, node_of
@@ -85,7 +85,7 @@ class AgentHome:
 
     @property
     def config_file(self) -> Path:
-        return Path(config_path(str(self.qmd_dir)))
+        return self.qmd_dir / "xdg-config" / "index.yml"
 
     @property
     def database(self) -> QmdDatabase:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import BackendUnavailable
-from mdrecall.extras.qmd.process import WORK_DIR, config_path, index_path, prepare
+from mdrecall.extras.qmd.process import WORK_DIR, index_path, prepare
 
 
 def test_the_folders_are_made_and_named_to_qmd(tmp_path: Path) -> None:
     folder = tmp_path / "agents" / "main" / "qmd"
     env = prepare(str(folder), {"PATH": "/bin", "PWD": "/somewhere"}, home=str(tmp_path))
-    assert env["XDG_CONFIG_HOME"] == env["QMD_CONFIG_DIR"] == os.path.dirname(config_path(str(folder)))
+    assert env["XDG_CONFIG_HOME"] == env["QMD_CONFIG_DIR"] == str(folder / "xdg-config")
     assert os.path.join(env["XDG_CACHE_HOME"], "qmd", "index.sqlite") == index_path(str(folder))
     assert os.path.isdir(env["QMD_CONFIG_DIR"])
     assert os.path.isdir(os.path.dirname(index_path(str(folder))))

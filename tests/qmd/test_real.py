@@ -14,7 +14,7 @@ import pytest
 from mdrecall.config import settings
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
 from mdrecall.extras.qmd.mcporter import Mcporter
-from mdrecall.extras.qmd.process import WORK_DIR, Program, config_path, index_path, parse_command, require_version
+from mdrecall.extras.qmd.process import WORK_DIR, Program, index_path, parse_command, require_version
 from mdrecall.extras.qmd.search import Mode, QmdSearch
 from mdrecall.extras.qmd.session import Session
 from tests.processes import marked, until
@@ -41,7 +41,7 @@ def ask(calls: Session | Mcporter, query: str) -> list[str]:
 
 
 def session_of(agent: Agent) -> Session:
-    return Session((agent.tools.qmd,), env=agent.env, cwd=WORK_DIR)
+    return Session((agent.tools.qmd,), env=agent.env)
 
 
 def porter_of(agent: Agent, start_daemon: bool = True) -> Mcporter:
@@ -56,7 +56,7 @@ def porter_of(agent: Agent, start_daemon: bool = True) -> Mcporter:
 def test_index_and_configuration_are_where_we_say(agent: Agent) -> None:
     agent.index(fox=FOX)
     assert os.path.getsize(index_path(str(agent.qmd_dir))) > 0
-    assert "notes:" in Path(config_path(str(agent.qmd_dir))).read_text()
+    assert "notes:" in (agent.qmd_dir / "xdg-config" / "index.yml").read_text()
     require_version(agent.program(), str(agent.qmd_dir / "version.json"), timeout_s=PATIENCE_S)
     assert (agent.qmd_dir / "version.json").exists()
 

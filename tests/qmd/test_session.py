@@ -30,7 +30,7 @@ ANSWER = {"content": [{"type": "text", "text": "1 result"}], "structuredContent"
 @pytest.fixture
 def session(fake_qmd: FakeQmd) -> Iterator[Session]:
     fake_qmd.tool("query", {"properties": {"query": {}}}, result=ANSWER)
-    made = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"], "MARK": MARK}, cwd="/")
+    made = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"], "MARK": MARK})
     yield made
     made.close()
     assert until(lambda: not marked(MARK))
@@ -211,7 +211,7 @@ def test_it_starts_before_it_is_asked(session: Session, fake_qmd: FakeQmd) -> No
 def test_a_server_whose_index_was_replaced_is_started_again(fake_qmd: FakeQmd) -> None:
     fake_qmd.tool("query", result=ANSWER)
     index = fake_qmd.folder / "index.sqlite"
-    session = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"]}, cwd="/", index=str(index))
+    session = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"]}, index=str(index))
     call(session)
     index.write_text("made by the server")
     call(session)

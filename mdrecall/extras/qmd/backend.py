@@ -209,10 +209,9 @@ class QmdBackend:
         return running.updater
 
     def _list_setup_issues(self) -> tuple[Issue, ...]:
-        try:
+        with suppress(BackendUnavailable):
             return self.ensure_running().collections.issues
-        except BackendUnavailable:
-            return ()
+        return ()
 
     def _plan_watch(self, in_background: bool) -> WatchPlan | None:
         from mdrecall.extras.qmd.collections import list_folders

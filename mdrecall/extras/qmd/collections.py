@@ -103,9 +103,8 @@ def list_folders(collections: Sequence[Collection], ignored: Container[str]) -> 
 def export_dir(settings: Settings, home: str) -> str:
     """Return the folder that transcripts are exported to."""
     configured = settings.memory.qmd.sessions.export_dir
-    if configured:
-        return expand(configured, home, settings.workspace)
-    return os.path.join(settings.qmd_dir, "sessions")
+    own = os.path.join(settings.qmd_dir, "sessions")
+    return expand(configured, home, settings.workspace) if configured else own
 
 
 def sanitize_name(name: str, default: str = "collection") -> str:

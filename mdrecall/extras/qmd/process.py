@@ -105,11 +105,6 @@ def index_path(qmd_dir: str) -> str:
     return os.path.join(qmd_dir, "xdg-cache", "qmd", "index.sqlite")
 
 
-def config_path(qmd_dir: str) -> str:
-    """Return the path of the configuration of the qmd in a folder."""
-    return os.path.join(qmd_dir, "xdg-config", "index.yml")
-
-
 def state_dir_of(settings: Settings) -> str:
     """Return the folder for mdrecall's own files beside the qmd index of one agent."""
     return os.path.join(settings.qmd_dir, "mdrecall")
@@ -120,7 +115,7 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
     for name in _LOCAL_CONFIGS:
         if os.path.exists(path := os.path.join(WORK_DIR, name)):
             raise errors.BackendUnavailable(f"{path} overrides the configuration of every qmd.", hint="Remove it.")
-    config, cache = os.path.dirname(config_path(qmd_dir)), os.path.dirname(index_path(qmd_dir))
+    config, cache = os.path.join(qmd_dir, "xdg-config"), os.path.dirname(index_path(qmd_dir))
     try:
         make_private_folder(config)
         make_private_folder(cache)
@@ -219,7 +214,7 @@ class Program:
 
 
 def spawn(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: str, with_input: bool = False
+    command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR, with_input: bool = False
 ) -> "subprocess.Popen[bytes]":
     """Start a program in its own session and process group. Files it creates are readable by this user only."""
     program = find_program(command, env)

@@ -17,7 +17,7 @@ from typing import Any
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, ProgramUnreadable
 from mdrecall.extras.qmd.database import file_identity
-from mdrecall.extras.qmd.process import WORK_DIR, kill_group, parse_tool_result, short_name, spawn, translate_failure
+from mdrecall.extras.qmd.process import kill_group, parse_tool_result, short_name, spawn, translate_failure
 
 _PROTOCOL = "2025-06-18"
 _HANDSHAKE_ID = 0
@@ -41,12 +41,11 @@ class Session:
     is killed when several requests have been abandoned.
     """
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR, index: str = "") -> None:
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], index: str = "") -> None:
         """``index`` is the path of the index that the server uses."""
         self._command = (*command, "mcp")
         self._name = short_name(command, ("mcp",))
         self._env = env
-        self._cwd = cwd
         self._index = index
         self._opened: tuple[int, int] | None = None
         self._lock = threading.Lock()
@@ -83,7 +82,7 @@ class Session:
             if self._connection and len(self._connection.abandoned) >= _MAX_ABANDONED:
                 self._connection.close("stopped responding and was killed")
             if self._connection is None or self._connection.failure:
-                process = spawn(self._command, env=self._env, cwd=self._cwd, with_input=True)
+                process = spawn(self._command, env=self._env, with_input=True)
                 self._connection = Connection(process, self._name)
             return self._connection
 
