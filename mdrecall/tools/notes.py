@@ -84,16 +84,16 @@ GET = toolset.object_tool(
     },
     "path",
 )
-_APPEND_TEXT = {"type": "string", "description": "Markdown, clear without the conversation"}
+_APPEND_TEXT = {"type": "string", "description": "Markdown, clear by itself"}
 _APPEND_FILE = {
     "type": "string",
-    "description": "A note (people/priya), a day (2026-03-01), MEMORY.md for lasting facts; default: today",
+    "description": "A note (people/priya), a day (2026-03-01), MEMORY.md for what lasts; default: today",
 }
-_APPEND_KIND = {"type": "string", "enum": list(_KINDS), "description": "wish: confirm standing wishes, one per line"}
-_APPEND_SUPERSEDES = {"type": "string", "description": "The line that this replaces: its text or path#L3"}
+#: What it is for, the request to confirm wishes says: every conversation pays for a description.
+_APPEND_KIND = {"type": "string", "enum": ["wish"]}
+_APPEND_SUPERSEDES = {"type": "string", "description": "The line it replaces: text or path#L3"}
 _APPEND_DESCRIPTION = (
-    "Append to {where} what should outlive the conversation: decisions, facts, preferences, names, dates, todos. No"
-    " secrets."
+    "Append to {where} what should outlive the conversation: decisions, facts, preferences, todos. No secrets."
 )
 
 
