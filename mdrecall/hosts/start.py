@@ -155,7 +155,8 @@ class _Start:
         startup, tasks = self._settings.defaults.startup_context, {task.citation for task in self._tasks}
         days = self._list_days(startup.daily_memory_days if startup.enabled else 0)
         days = {path: [line for line in lines if line.citation not in tasks] for path, lines in days.items()}
-        notes = {path: self._list_lines(path) for path in ("MEMORY.md", "USER.md")} | days
+        lasting = "MEMORY.md" if self._read("MEMORY.md") else "memory.md"
+        notes = {path: self._list_lines(path) for path in (lasting, "USER.md")} | days
         wanted = sum(_MAX_TITLE + sum(quarter_tokens(line.text) + 1 for line in lines) for lines in days.values())
         # What lasts may have half of the room, and what the days leave.
         most = self._room - min(wanted, self._room // 2)

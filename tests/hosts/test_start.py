@@ -44,6 +44,18 @@ def hooks(workspace: Workspace) -> Hooks:
     return Hooks(workspace, [])
 
 
+def test_the_lasting_note_may_be_in_lower_case(hooks: Hooks) -> None:
+    (hooks.workspace.path / "MEMORY.md").unlink()
+    hooks.workspace.write("memory.md", "Ana prefers black tea.\n")
+    text = hooks.answer("session-start", source="startup").context
+    assert "## memory.md" in text
+    assert "black tea" in text
+    hooks.workspace.write("MEMORY.md", "Ana prefers green tea.\n")
+    text = hooks.answer("session-start", source="startup").context
+    assert "## MEMORY.md" in text
+    assert "black tea" not in text
+
+
 def test_the_model_learns_how_to_use_the_memory_then_what_matters_most(hooks: Hooks) -> None:
     hooks.workspace.write("memory/wishes.md", WISHES)
     note = (hooks.workspace.path / "memory/2026-02-09.md").read_text()
