@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from operator import itemgetter
@@ -106,10 +107,10 @@ class _Reader(NamedTuple):
     """The projects at hand; none if they are not known."""
     left_out: list[Issue]
 
-    def read(self, path: str) -> str:
+    def read(self, path: str, read_raw: Callable[[str], str] | None = None) -> str:
         """Return a note without what no longer holds and what is of other projects; empty if it cannot be read."""
         try:
-            return self._hide(path, self.read_raw(path))
+            return self._hide(path, (read_raw or self.read_raw)(path))
         except FileMissing:
             return ""
         except ReadError as error:
@@ -121,18 +122,15 @@ class _Reader(NamedTuple):
 
     def read_personal(self, profile: str, most: int) -> str:
         """Return the note about one person; all of it or nothing, because half of a preference misleads."""
-        path = f"{_PROFILES}/{profile}/{USER_NOTE}"
         settings = self.memory.settings
-        try:
+
+        def read_raw(path: str) -> str:
             if not PROFILE.fullmatch(profile):
                 raise PathOutside(f"{profile!r} is not the id of a profile.", path=path)
             opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
-        except FileMissing:
-            return ""
-        except ReadError as error:
-            self.left_out.append(Issue(path, str(error)))
-            return ""
-        text = self._hide(path, open_tombstones(settings).load().mask(decode(opened.data), path))
+            return open_tombstones(settings).load().mask(decode(opened.data), path)
+
+        text = self.read(path := f"{_PROFILES}/{profile}/{USER_NOTE}", read_raw)
         if len(text) <= most:
             return text
         self.left_out.append(Issue(path, f"has {len(text):,} characters, more than the {most:,} that are shown"))
@@ -222,13 +220,9 @@ def _read_days(reader: _Reader, today: date) -> list[_Text]:
 def _list_day(workspace: str, day: str) -> list[str]:
     """Return the note of a day, and the notes of that day with a title that changed last."""
     titled: list[tuple[int, str]] = []
-    try:
-        with os.scandir(os.path.join(workspace, "memory")) as found:
-            for entry in found:
-                if entry.name.startswith(f"{day}-") and is_note_file(entry.name):
-                    titled.append((-entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
-    except OSError:
-        titled = []
+    with suppress(OSError), os.scandir(os.path.join(workspace, "memory")) as found:
+        notes = [entry for entry in found if entry.name.startswith(f"{day}-") and is_note_file(entry.name)]
+        titled = [(-entry.stat(follow_symlinks=False).st_mtime_ns, entry.name) for entry in notes]
     return [f"memory/{name}" for name in (day + NOTE_ENDING, *(name for _, name in sorted(titled)[:_MAX_TITLED]))]
 
 

@@ -63,12 +63,6 @@ def _switch(call: HookCall) -> Iterator[Answer]:
             yield Answer(f"Memory cannot be switched {switch}, tell the user: {message_with_hint(error)}")
 
 
-def _is_off(call: HookCall) -> bool:
-    from mdrecall.notes.tombstones import open_tombstones
-
-    return open_tombstones(call.settings).load().is_forgotten_session(call.event.session)
-
-
 def _register(call: HookCall) -> Iterable[Answer]:
     """Save where the transcript is, in a moment and before anything that may take longer than there is time."""
     if call.settings.mdrecall.hosts.digest and call.event.session and not call.event.is_subagent:
@@ -145,16 +139,13 @@ def answer_event(call: HookCall) -> Answer:
 
 def _gather(call: HookCall, parts: list[Answer]) -> None:
     """Ask one part after the other; one that fails does not stop the others."""
+    from mdrecall.notes.tombstones import open_masks, open_tombstones
 
-    @cache
-    def open_redact() -> Callable[[str], str]:
-        from mdrecall.notes.tombstones import open_masks
-
-        return open_masks(call.settings).redact
-
+    open_redact = cache(lambda: open_masks(call.settings).redact)
+    tombstones = open_tombstones(call.settings)
     for handler in _HANDLERS.get(call.event.event, ()):
         try:
-            if handler not in _KEEPING and _is_off(call):
+            if handler not in _KEEPING and tombstones.load().is_forgotten_session(call.event.session):
                 continue
             for part in handler(call):
                 # The introduction says nothing of any note, and waits for no file.

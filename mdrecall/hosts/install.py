@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mdrecall import state_files
@@ -55,7 +55,7 @@ class Change(NamedTuple):
 
 def plan_install(site: Site, state_dir: str) -> Change:
     """Return what an installation would change; raise for a file that cannot be changed without a loss."""
-    undone = _plan_undo(site, state_dir, with_unrecorded=False)
+    undone = plan_removal(site, state_dir, with_unrecorded=False)
     before, after = dict(undone.after), dict(undone.after)
     now = dict(undone.now)
     by_path: dict[str, list[Piece]] = {}
@@ -63,14 +63,13 @@ def plan_install(site: Site, state_dir: str) -> Change:
         by_path.setdefault(piece.path, []).append(piece)
     for path, pieces in by_path.items():
         # Left as it is if everything is in it already, wherever it stands by now.
-        after[path] = now[path] if _is_complete(pieces, now[path]) else _add_all(pieces, before[path]) or before[path]
+        after[path] = now[path]
+        if not _is_complete(pieces, now[path]):
+            hint = "Move it away, or change it yourself, and try again."
+            changed = _change(path, before[path] or "", (piece.add for piece in pieces), hint)
+            after[path] = changed or before[path]
     folders = {*undone.folders, *(folder for path in after if after[path] is not None for folder in _new_folders(path))}
     return undone._replace(before=before, now=now, after=after, folders=tuple(sorted(folders)))
-
-
-def plan_removal(site: Site, state_dir: str) -> Change:
-    """Return what a removal would change; raise for a file that cannot be changed without a loss."""
-    return _plan_undo(site, state_dir, with_unrecorded=True)
 
 
 def plan_release(site: Site, state_dir: str) -> list[Change]:
@@ -79,20 +78,19 @@ def plan_release(site: Site, state_dir: str) -> list[Change]:
     installed = [each for each in list_installed(site.folders, state_dir) if _receipt_path(each, state_dir) != own]
     hosts = [each for each in installed if each.host != SHARED]
     others = [each for each in hosts if each.scope == "user" or os.path.isdir(each.project)]
-    return [
-        plan_removal(shared, state_dir)
-        for shared in installed
-        if shared.host == SHARED
-        and not any(shared.scope == "user" or _is_same_project(shared, other) for other in others)
-    ]
+    needed = {(each.scope, os.path.realpath(each.project)) for each in others}
+
+    def is_needed(shared: Site) -> bool:
+        return bool(others) if shared.scope == "user" else (shared.scope, os.path.realpath(shared.project)) in needed
+
+    return [plan_removal(each, state_dir) for each in installed if each.host == SHARED and not is_needed(each)]
 
 
-def _is_same_project(one: Site, other: Site) -> bool:
-    return one.scope == other.scope and os.path.realpath(one.project) == os.path.realpath(other.project)
+def plan_removal(site: Site, state_dir: str, *, with_unrecorded: bool = True) -> Change:
+    """Return what a removal would change; raise for a file that cannot be changed without a loss.
 
-
-def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
-    """Return the files without mdrecall; ``with_unrecorded`` takes out what no receipt tells of as well."""
+    ``with_unrecorded`` takes out what no receipt tells of as well.
+    """
     path = _receipt_path(site, state_dir)
     receipt = state_files.load(path)
     now: dict[str, str | None] = {}
@@ -106,7 +104,7 @@ def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
             after[name] = kept[name]["before"]
         elif name in kept or with_unrecorded:
             here = [piece for piece in pieces if piece.path == name]
-            left = _take_all(here, now[name])
+            left = _change(name, now[name], (piece.take for piece in here), "Remove what is mdrecall's yourself.")
             after[name] = _restore_spaces(left, kept[name]["before"]) if name in kept else left
             if name in kept and now[name] is not None and any(piece.kind == "file" for piece in here):
                 edited.append(name)
@@ -162,14 +160,14 @@ def _receipt_path(site: Site, state_dir: str) -> str:
     return locate_receipt(state_dir, site.host, site.project if site.scope == "project" else "")
 
 
-def _add_all(pieces: list[Piece], text: str | None) -> str:
+def _change(path: str, text: str | None, changes: Iterable[Callable[[str], str | None]], hint: str) -> str | None:
+    """Return the text of a file after some changes; None if there is no file."""
     try:
-        for piece in pieces:
-            text = piece.add(text or "")
+        for change in changes:
+            text = None if text is None else change(text)
     except ValueError as error:
-        hint = "Move it away, or change it yourself, and try again."
-        raise RecallError(f"{pieces[0].path} was not changed: {error}.", hint=hint) from error
-    return text or ""
+        raise RecallError(f"{path} was not changed: {error}.", hint=hint) from error
+    return text
 
 
 def _restore_spaces(left: str | None, before: str | None) -> str | None:
@@ -184,16 +182,6 @@ def _is_complete(pieces: list[Piece], text: str | None) -> bool:
         return text is not None and all(piece.add(text) == text for piece in pieces)
     except ValueError:
         return False
-
-
-def _take_all(pieces: list[Piece], text: str | None) -> str | None:
-    try:
-        for piece in pieces:
-            text = None if text is None else piece.take(text)
-    except ValueError as error:
-        hint = "Remove what is mdrecall's yourself."
-        raise RecallError(f"{pieces[0].path} was not changed: {error}.", hint=hint) from error
-    return text
 
 
 def _new_folders(path: str) -> Iterator[str]:

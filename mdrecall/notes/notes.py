@@ -119,9 +119,17 @@ def _refuse_agent_file(name: str, file: str) -> str:
 
 
 def append_note(
-    workspace: str, text: str, note: NotePath, *, max_bytes: int, author: str = "", finishes: bool = False
+    workspace: str,
+    text: str,
+    note: NotePath,
+    *,
+    max_bytes: int,
+    wait_s: float = WAIT_S,
+    author: str = "",
+    after_blank_line: bool = True,
+    finishes: bool = False,
 ) -> Appended:
-    """Append a text to a note, after a blank line, with its author. The note is created if it does not exist.
+    """Append a text to a note, by default after a blank line, with its author. A note that does not exist is created.
 
     ``finishes`` completes a text whose beginning is at the end of the note, left there by a process that was killed.
     """
@@ -132,8 +140,8 @@ def append_note(
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, os.listdir(folder)))
             return append_to(
-                folder, found.name, found.shown, text,
-                max_bytes=max_bytes, after_blank_line=True, author=author, finishes=finishes,
+                folder, found.name, found.shown, text, max_bytes=max_bytes, wait_s=wait_s,
+                after_blank_line=after_blank_line, author=author, finishes=finishes,
             )  # fmt: skip
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error
@@ -150,21 +158,14 @@ def append_daily(
     author: str = "",
 ) -> Appended:
     """Append a text to ``memory/<day>.md``. ``path`` is where the model means to write, and must be that note."""
-    shown = f"memory/{day}{NOTE_ENDING}"
+    note = NotePath(MEMORY_FOLDER, f"{day}{NOTE_ENDING}")
+    shown = note.shown
     if not _DAY.fullmatch(day):
         raise PathRefused(f"{day!r} is not a day.", path=shown, hint="Give it as YYYY-MM-DD.")
     if path is not None and not _is_same_file(path, workspace, shown):
         hint = f"Write to {shown}; it is the only file that a memory flush may append to."
         raise PathRefused(f"{path.strip()!r} is not the file of the day.", path=shown, hint=hint)
-    if not text.strip():
-        raise NothingToWrite(f"There is nothing to append to {shown}.", path=shown, hint="Give some text.")
-    try:
-        with open_folder(workspace) as folder:
-            return append_to(
-                folder, f"{day}{NOTE_ENDING}", shown, text, max_bytes=max_bytes, wait_s=wait_s, author=author
-            )
-    except OSError as error:
-        raise write_error(error, workspace, shown) from error
+    return append_note(workspace, text, note, max_bytes=max_bytes, wait_s=wait_s, author=author, after_blank_line=False)
 
 
 def list_days(workspace: str) -> list[str]:

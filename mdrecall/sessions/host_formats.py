@@ -114,15 +114,12 @@ def parse_codex(record: Json) -> ParsedRecord:
 def _codex_said(payload: Json) -> Iterator[Step]:
     item = _object(payload, "item") if payload.get("type") == "item_completed" else {}
     texts = [_text(block, "text") for block in _objects(item.get("content"))]
+    # The names with an underscore are those of older versions, which have no item.
     match item.get("type") or payload.get("type"):
-        case "UserMessage":
-            yield from _say("user", texts)
-        case "AgentMessage":
-            yield from _say("assistant", texts)
-        case "user_message":  # As older versions wrote it.
-            yield from _say("user", [_text(payload, "message")])
-        case "agent_message":
-            yield from _say("assistant", [_text(payload, "message")])
+        case "UserMessage" | "user_message":
+            yield from _say("user", texts or [_text(payload, "message")])
+        case "AgentMessage" | "agent_message":
+            yield from _say("assistant", texts or [_text(payload, "message")])
 
 
 def _codex_tool(payload: Json) -> Iterator[Step]:

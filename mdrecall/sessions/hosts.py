@@ -13,7 +13,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -288,28 +288,23 @@ def _ids_of_original(opened: OpenHostFile, own: _Beginning) -> set[str]:
     """Return the ids in those transcripts of the same folder that a transcript begins with copies of."""
     known = set[str]()
     first_id, _, age = own
-    for name, _ in list_below(opened.folder, "", [opened.row.pattern.rpartition("/")[2]], []):
-        if name == opened.name:
-            continue
-        try:
-            with open_host_file(opened.row, opened.folder, name, shown=name) as other:
-                is_alike = any(first_id.encode() in block for block in other.file.blocks(0, _HEAD_STEP))
-                beginning = _read_beginning(other) if is_alike else None
-                if beginning and beginning[0] == first_id and beginning[2] < age:
-                    known.update(islice(_step_ids(other, 0, None), _MAX_IDS - len(known)))
-        except ReadError:
-            continue
+    files = dict(list_below(opened.folder, "", [opened.row.pattern.rpartition("/")[2]], []))
+    for name in sorted(files.keys() - {opened.name}):
+        with suppress(ReadError), open_host_file(opened.row, opened.folder, name, shown=name) as other:
+            is_alike = any(first_id.encode() in block for block in other.file.blocks(0, _HEAD_STEP))
+            beginning = _read_beginning(other) if is_alike else None
+            if beginning and beginning[0] == first_id and beginning[2] < age:
+                known.update(islice(_step_ids(other, 0, None), _MAX_IDS - len(known)))
     return known
 
 
 def _read_project_root(chats: str) -> str:
     """Return the folder that Gemini's conversations in ``chats`` are about; empty if it is not known."""
-    try:
-        project = os.path.dirname(chats)
-        found = read_below(project, ".project_root", shown=".project_root", max_bytes=_MAX_ROOT_BYTES)
-    except ReadError:
-        return ""
-    return found.data.decode("utf-8", "replace").strip()
+    with suppress(ReadError):
+        name = ".project_root"
+        found = read_below(os.path.dirname(chats), name, shown=name, max_bytes=_MAX_ROOT_BYTES)
+        return found.data.decode("utf-8", "replace").strip()
+    return ""
 
 
 @contextmanager
