@@ -180,8 +180,10 @@ def unpack_chunk(
     """Return a stored chunk; ``place`` has its number, source, path and lines."""
     number, source, path, start, end = place
     numbers = tuple(map(int, records.split(","))) if records else ()
-    about = text, split_trail(trail), mtime_ns, numbers, unpack_marks(marks)
-    return StoredChunk(number, source, file_path(path), start, end, *about)
+    headings = split_trail(trail)
+    return StoredChunk(
+        number, source, file_path(path), start, end, text, headings, mtime_ns, numbers, unpack_marks(marks)
+    )
 
 
 def split_trail(trail: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ lock on it, held for an instant.
 """
 
 import array
+import fcntl
 import json
 import os
 import stat
@@ -20,7 +21,6 @@ from typing import NamedTuple, TypeVar
 import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
-from mdrecall.locks import try_flock
 from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.sidecar_files import LOCKS
 
@@ -160,15 +160,18 @@ def _lock(path: str, *, create: bool = True) -> Iterator[int | None]:
 
 def _try_lock(file: int, path: str) -> bool:
     """Lock the guard's file; False if somebody else has, or has removed it since it was opened."""
-    with suppress(FileNotFoundError):
-        return try_flock(file) and os.path.samestat(os.fstat(file), os.stat(path + _GUARD))
-    return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file), os.stat(path + _GUARD))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _read(guard: int) -> list[int]:
     """Return the inodes of the database and of its log; nothing if it was never written down."""
     try:
-        return [int(number) for number in json.loads(os.pread(guard, _RECORD_BYTES, 0))]
+        known = json.loads(os.pread(guard, _RECORD_BYTES, 0))
+        return [int(number) for number in known]
     except (OSError, ValueError, TypeError):
         return []
 
@@ -181,9 +184,10 @@ def _write(guard: int, *inodes: int) -> None:
 
 def _inode(path: str) -> int:
     """Return the inode of a file; 0 if there is none."""
-    with suppress(OSError):
+    try:
         return os.stat(path).st_ino
-    return 0
+    except OSError:
+        return 0
 
 
 def _has_moved(db: apsw.Connection) -> bool:
@@ -301,9 +305,10 @@ def _open_readable(location: IndexLocation, flags: int, query: str = "") -> apsw
 
 def has_changes_beside(path: str) -> bool:
     """True if a database has a write-ahead log that is not empty."""
-    with suppress(OSError):
+    try:
         return os.path.getsize(f"{path}-wal") > 0
-    return False
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -99,7 +99,13 @@ class IndexFile:
             return False
         if _identity(self._location.path) != self._opened:
             return False
-        self._shared_bytes = connect.restore_length(self._location.path, self._shared_bytes)
+        try:
+            shared_bytes = os.stat(f"{self._location.path}-shm").st_size
+        except OSError:
+            return True
+        if shared_bytes < self._shared_bytes:
+            connect.restore_length(self._location.path, self._shared_bytes)
+        self._shared_bytes = max(shared_bytes, self._shared_bytes)
         return True
 
     def _record_identity(self) -> None:
@@ -464,10 +470,11 @@ class _Reading:
 
 def _identity(path: str) -> tuple[int, int] | None:
     """Return what distinguishes a file from a later one at the same path; None if there is no file."""
-    with suppress(OSError):
+    try:
         found = os.stat(path)
-        return found.st_dev, found.st_ino
-    return None
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class _CloseAtEnd:

@@ -17,7 +17,6 @@ FRESH = ".new"
 LOCKS = {"write": ".lock", "rebuild": ".rebuild", "watch": ".watch", "fill": ".fill", "guard": ".open"}
 _QUARANTINED = ".corrupt-"
 _TEMPORARY = "mdrecall-stand-in-"
-_DELETE_HINT = "Delete it yourself; everything in it comes from your notes."
 
 
 def all_files(path: str) -> list[str]:
@@ -130,7 +129,9 @@ def quarantine(path: str) -> str:
             continue
         except OSError as error:
             message = f"The damaged index {path} cannot be moved out of the way: {error.strerror}."
-            raise StoreUnavailable(message, hint=_DELETE_HINT) from error
+            raise StoreUnavailable(
+                message, hint="Delete it yourself; everything in it comes from your notes."
+            ) from error
     for name in before:
         with suppress(OSError):
             os.unlink(name)
@@ -149,7 +150,8 @@ def _delete(name: str) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise StoreUnavailable(f"Cannot delete {name}: {error.strerror}.", hint=_DELETE_HINT) from error
+        hint = "Delete it yourself; everything in it comes from your notes."
+        raise StoreUnavailable(f"Cannot delete {name}: {error.strerror}.", hint=hint) from error
 
 
 def _quarantined_files(path: str) -> list[str]:

@@ -204,10 +204,13 @@ def unpack_text(stored: bytes) -> str:
     """Return a stored text; raise if it is damaged."""
     mark, checksum, plain = stored[:1].lower(), stored[1:5], stored[5:]
     if mark == b"d":
+        decompressor = zlib.decompressobj(_RAW)
         try:
-            plain = zlib.decompress(plain, _RAW)
+            plain = decompressor.decompress(plain)
         except zlib.error as error:
             raise apsw.CorruptError("a text cannot be decompressed") from error
+        if not decompressor.eof:
+            raise apsw.CorruptError("a text cannot be decompressed")
     if _CHECKSUM.pack(zlib.crc32(plain)) != checksum:
         raise apsw.CorruptError("a text is not what its checksum says")
     return str(plain, "utf-8")
