@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 from mdrecall import Memory
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.types import MODES, EmbedInput
+from mdrecall.types.documents import EmbedInput
+from mdrecall.types.search import MODES
 
 
 class Question(NamedTuple):

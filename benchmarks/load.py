@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from benchmarks.scale import read_words
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 
 # How often the writer stops to look for the word it has just written.
 PROBE_EVERY_S = 2.0

@@ -12,7 +12,7 @@ import tempfile
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.extras.lancedb.memories import DUPLICATE, PROMPT, RECALL, cosine_at, same_fact
 from mdrecall.interfaces import Embedder
-from mdrecall.types import EmbedInput, Traits
+from mdrecall.types.documents import EmbedInput, Traits
 
 #: A memory, a short question about it, and a prompt in which it would help.
 ASKED = (

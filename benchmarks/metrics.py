@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mdrecall.types import SearchResult
+from mdrecall.types.search import SearchResult
 
 # Evidence counts as shown with this much of one of its lines: enough to tell which line it is, and no more than a
 # snippet that begins or ends within the line still holds.

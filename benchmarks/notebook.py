@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from benchmarks import notebook_text as text
 from benchmarks.quality import top
 from mdrecall import Memory, SearchAnswer
-from mdrecall.types import SearchResult
+from mdrecall.types.search import SearchResult
 
 #: The present of every question. On a Monday, "last Wednesday" has only one meaning.
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)

@@ -46,7 +46,7 @@ def install_program(name: str, folder: Path) -> str:
 def serve_vectors() -> Iterator[str]:
     """Serve the vectors of mdrecall's own table in OpenAI's wire format, and give the address."""
     from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.types import EmbedInput
+    from mdrecall.types.documents import EmbedInput
 
     embedder = OfflineEmbedder()
 

@@ -17,7 +17,7 @@ from benchmarks.postgres import find_server, open_memory
 from benchmarks.quality import sample
 from mdrecall import Memory
 from mdrecall.search.query import parse_query
-from mdrecall.types import Match
+from mdrecall.types.search import Match
 
 #: How far scores and saturations may be apart: both stores add up the same numbers in another order.
 _TOLERANCE = 1e-9

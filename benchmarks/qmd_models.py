@@ -28,7 +28,7 @@ from mdrecall.extras.qmd.search import Mode
 from mdrecall.search.score import likeness
 from mdrecall.search.stages import RankingOptions, to_results
 from mdrecall.text.words import Analyser
-from mdrecall.types import SearchRequest
+from mdrecall.types.search import SearchRequest
 
 SETS = "locomo,openclaw-notes,qmd-eval,madial-en"
 #: What mdrecall asks qmd for, with its default of six results.

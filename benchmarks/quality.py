@@ -49,7 +49,7 @@ from benchmarks.quality_compare import comparison_rows
 from benchmarks.quality_plot import draw_plot, draw_speed
 from benchmarks.quality_report import format_runs, layout
 from mdrecall import Memory, SearchAnswer
-from mdrecall.types import MODES, Mode, SearchResult
+from mdrecall.types.search import MODES, Mode, SearchResult
 
 CUTS = (1, 3, 5, 6, 10)
 #: How much a model reads: half of, and the whole of what the tools give it by default.

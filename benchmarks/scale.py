@@ -67,7 +67,7 @@ def _open_store(folder: Path) -> "SqliteStore":
 def _fill_vectors(folder: Path, count: int) -> None:
     import numpy
 
-    from mdrecall.types import Chunk, Document, Embedding, IndexedChunk, Space
+    from mdrecall.types.documents import Chunk, Document, Embedding, IndexedChunk, Space
 
     folder.mkdir(parents=True)
     store = _open_store(folder)

@@ -192,7 +192,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     from mdrecall.search.stages import RankingOptions
     from mdrecall.store.sqlite import SqliteStore
     from mdrecall.text.words import Analyser
-    from mdrecall.types import SearchRequest
+    from mdrecall.types.search import SearchRequest
 
     embedder = OfflineEmbedder()
     words = read_words()
@@ -223,7 +223,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
 
 def put_chunks(store: Any, words: list[str], count: int) -> None:
     """Store chunks of about 300 characters, a thousand in each document."""
-    from mdrecall.types import Chunk, Document, IndexedChunk
+    from mdrecall.types.documents import Chunk, Document, IndexedChunk
 
     draw = random.Random(1)
     frequency = list(accumulate(1 / (rank + 2) for rank in range(len(words))))

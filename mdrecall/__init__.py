@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from mdrecall.errors import RecallError
     from mdrecall.memory import Memory
     from mdrecall.several import search_several
-    from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult, Status, SyncReport
+    from mdrecall.types.documents import Appended
+    from mdrecall.types.search import ReadResult, SearchAnswer, SearchResult
+    from mdrecall.types.sync import Status, SyncReport
 
 __version__ = "0.1.0"
 __all__ = [

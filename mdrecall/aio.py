@@ -21,16 +21,8 @@ from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import MemoryClosed
 from mdrecall.memory import Memory
 from mdrecall.several import describe_failure, merge_found, name_memories
-from mdrecall.types import (
-    ProgressCallback,
-    SearchAnswer,
-    SearchRequest,
-    Stop,
-    SyncReport,
-    WatchEvent,
-    check_like,
-    never,
-)
+from mdrecall.types.search import SearchAnswer, SearchRequest, check_like
+from mdrecall.types.sync import ProgressCallback, Stop, SyncReport, WatchEvent, never
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded

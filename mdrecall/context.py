@@ -20,7 +20,7 @@ from mdrecall.sessions.messages import recall_section
 from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.text.annotations import describe_left_out, is_for, read_projects
 from mdrecall.text.notes import iter_note_chunks
-from mdrecall.types import Issue, format_citation
+from mdrecall.types.documents import Issue, format_citation
 
 #: About 3,000 tokens, which is little beside a context window.
 DEFAULT_CHARS = 12_000

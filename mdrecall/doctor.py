@@ -12,7 +12,7 @@ from mdrecall.config.load import Loaded, load
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError
 from mdrecall.memory import Memory
 from mdrecall.optional import import_extra
-from mdrecall.types import Issue
+from mdrecall.types.documents import Issue
 
 _KEYWORDS_ONLY = {"provider": "none"}
 

@@ -10,8 +10,9 @@ from mdrecall.config.declare import InvalidValue, either, list_of, record, text
 from mdrecall.errors import QuestionsError, ReadError
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Confidence, Issue, Progress, ProgressCallback, SearchResult, format_citation
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import Issue, format_citation, parse_citation
+from mdrecall.types.search import Confidence, SearchResult
+from mdrecall.types.sync import Progress, ProgressCallback
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "parse_questions", "read_questions"]
 

@@ -31,7 +31,7 @@ from mdrecall.sessions.flush import (
 from mdrecall.sessions.messages import visible_text
 from mdrecall.sessions.openclaw_entries import Entry, StoredFlushes, read_entry, update_history
 from mdrecall.text.annotations import BY_FLUSH
-from mdrecall.types import Appended
+from mdrecall.types.documents import Appended
 
 __all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Prompts", "State"]
 

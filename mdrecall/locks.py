@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from mdrecall.errors import SessionsError
-from mdrecall.types import Holder, Stop, never
+from mdrecall.types.sync import Holder, Stop, never
 
 # How often a waiting process tries again.
 _RETRY_S = 0.01

@@ -13,26 +13,10 @@ from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import load_note, open_conversation, open_readers
 from mdrecall.errors import FileMissing, MemoryDisabled, PathRefused, QueryError
-from mdrecall.types import (
-    Appended,
-    Conversation,
-    Issue,
-    MessagePage,
-    NoteFile,
-    Probe,
-    ProgressCallback,
-    ReadResult,
-    SearchAnswer,
-    SearchRequest,
-    SourceStatus,
-    Status,
-    Stop,
-    SyncReport,
-    WatchEvent,
-    check_like,
-    never,
-)
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import Appended, Issue, NoteFile, parse_citation
+from mdrecall.types.search import ReadResult, SearchAnswer, SearchRequest, check_like
+from mdrecall.types.sync import Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, WatchEvent, never
+from mdrecall.types.transcripts import Conversation, MessagePage
 
 if TYPE_CHECKING:
     from datetime import datetime

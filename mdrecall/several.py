@@ -11,7 +11,7 @@ from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.memory import Memory, limit_results
 from mdrecall.search.results import merge_memories
-from mdrecall.types import SearchAnswer, SearchRequest, check_like
+from mdrecall.types.search import SearchAnswer, SearchRequest, check_like
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded

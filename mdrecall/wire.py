@@ -3,7 +3,8 @@
 from functools import cache
 from typing import Any
 
-from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult
+from mdrecall.types.documents import Appended
+from mdrecall.types.search import ReadResult, SearchAnswer, SearchResult
 
 _PLAIN = frozenset((str, int, float, bool))
 _OPTIONAL = (

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from mdrecall.memory import Memory
 from mdrecall.search.stages import Candidate
-from mdrecall.types import SearchResult
+from mdrecall.types.search import SearchResult
 from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 
 

@@ -20,7 +20,8 @@ from mdrecall.config.load import Loaded, load
 from mdrecall.engine.open import open_backend
 from mdrecall.errors import FileMissing, MemoryClosed
 from mdrecall.interfaces import IndexedBackend
-from mdrecall.types import Progress, SearchAnswer, SearchRequest, Stop, SyncReport, WatchEvent
+from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.sync import Progress, Stop, SyncReport, WatchEvent
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 

@@ -13,7 +13,7 @@ from mdrecall.context import save_session, session_context
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
 from mdrecall.memory import Memory
 from mdrecall.text.markdown import utf16_units
-from mdrecall.types import Mode
+from mdrecall.types.search import Mode
 from tests.conftest import LONG_AGO_NS, values_of
 from tests.sessions.openclaw_store import OpenClawStore, message
 

@@ -4,7 +4,8 @@ import pytest
 
 from mdrecall.evaluate import evaluate, parse_questions
 from mdrecall.memory import Memory
-from mdrecall.types import Progress, SearchAnswer
+from mdrecall.types.search import SearchAnswer
+from mdrecall.types.sync import Progress
 from tests.conftest import Workspace
 
 

@@ -19,7 +19,9 @@ from mdrecall.memory import Memory
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
-from mdrecall.types import Listing, Progress, SearchAnswer
+from mdrecall.types.documents import Listing
+from mdrecall.types.search import SearchAnswer
+from mdrecall.types.sync import Progress
 from tests.conftest import Workspace, examples
 from tests.processes import PATIENCE_S, holding, python, until
 from tests.reliability.content import content_of, fresh_content

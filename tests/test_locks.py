@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.locks import FileLock, describe_holder
-from mdrecall.types import Holder
+from mdrecall.types.sync import Holder
 from tests.processes import PATIENCE_S, finish, holding, python
 
 

@@ -11,7 +11,7 @@ import pytest
 import mdrecall
 from mdrecall import AsyncMemory, Memory, aio
 from mdrecall.errors import ArgumentError, ForeignDatabase, QueryError
-from mdrecall.types import MemoryReport
+from mdrecall.types.search import MemoryReport
 from mdrecall.wire import answer_to_json
 from tests.postgres_server import Server
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.types import FileChange, Issue, Secret, SyncReport
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import Issue, Secret, parse_citation
+from mdrecall.types.sync import FileChange, SyncReport
 from tests.conftest import Workspace
 
 

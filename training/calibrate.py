@@ -37,7 +37,7 @@ from benchmarks.quality import Scorer, Task, add_task_options, collect, plan, pr
 from benchmarks.quality_report import Run, first_kinds, layout
 from mdrecall import Memory
 from mdrecall.search.score import probability, query_cost, vector_probability
-from mdrecall.types import Mode
+from mdrecall.types.search import Mode
 
 # What the questions without an answer weigh in each set, beside 1 for those with one: most questions can be answered.
 _WITHOUT_ANSWER = 0.25

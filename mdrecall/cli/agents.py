@@ -12,7 +12,7 @@ from mdrecall.context import PROFILE, prompt_section, session_context
 from mdrecall.errors import RecallError
 from mdrecall.life.triggers import recall_triggers
 from mdrecall.notes.repository import project_keys
-from mdrecall.types import Issue
+from mdrecall.types.documents import Issue
 from mdrecall.wire import to_json
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from mdrecall.errors import QueryError, RecallError, StoreBusy
 from mdrecall.life.journal import empty_expired
 from mdrecall.locks import describe_holder
 from mdrecall.memory import Memory
-from mdrecall.types import SyncReport, WatchEvent
+from mdrecall.types.sync import SyncReport, WatchEvent
 from mdrecall.wire import to_json
 
 #: Files logged for one update: more would scroll the rest of the log away.

@@ -15,7 +15,9 @@ from typing import Any, TextIO
 
 from mdrecall import errors
 from mdrecall.errors import RecallError
-from mdrecall.types import Issue, Progress, ProgressCallback, Reason, SearchAnswer
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import Reason, SearchAnswer
+from mdrecall.types.sync import Progress, ProgressCallback
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 #: Seconds between two drawings of the progress line: often enough to look alive, rarely enough to cost nothing.

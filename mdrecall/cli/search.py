@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mdrecall.cli import output
 from mdrecall.cli.options import CommandParser, add_common, open_memory
 from mdrecall.errors import QueryError, WorkspaceError
-from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types.search import MODES, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.memories import ServedMemory

@@ -16,7 +16,8 @@ from mdrecall.doctor import Finding, examine
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.plugins import diagnose, import_lancedb, open_slot
-from mdrecall.types import Issue, Status
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import Status
 from mdrecall.wire import to_json
 
 _QMD_MODES = {"search": "keywords", "vsearch": "meaning", "query": "keywords and meaning, reranked"}

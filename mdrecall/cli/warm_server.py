@@ -20,7 +20,7 @@ from mdrecall.cli.start import find_peer
 from mdrecall.errors import RecallError
 from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
-from mdrecall.types import Holder
+from mdrecall.types.sync import Holder
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded

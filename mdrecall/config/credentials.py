@@ -16,7 +16,7 @@ from mdrecall.config.layers import look_up
 from mdrecall.config.settings import Remote, ResolvedValue
 from mdrecall.errors import ConfigError
 from mdrecall.patterns import compile_later
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 
 _HEADER_NAME = compile_later(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # OpenClaw's stored keys.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, overload
 
 from mdrecall.errors import suggest_name
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 
 T = TypeVar("T")
 U = TypeVar("U")

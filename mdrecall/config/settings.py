@@ -24,7 +24,7 @@ from mdrecall.config.declare import (
     text,
     whole,
 )
-from mdrecall.types import SourceName
+from mdrecall.types.documents import SourceName
 
 PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")
 DEFAULT_MODELS = {

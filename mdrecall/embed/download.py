@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
-from mdrecall.types import Progress, ProgressCallback
+from mdrecall.types.sync import Progress, ProgressCallback
 
 #: Large enough to be fast, small enough that closing the embedder ends a download soon.
 _BLOCK_BYTES = 1 << 18

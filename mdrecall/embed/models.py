@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mdrecall.types import EmbedInput
+from mdrecall.types.documents import EmbedInput
 
 RECIPE_VERSION = 1
 """Raise it whenever the same model would give different vectors: other prompts, other pooling, other limits."""

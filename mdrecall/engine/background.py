@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from mdrecall.errors import EmbedderError, InputRefused, message_with_hint
-from mdrecall.types import Stop, never
+from mdrecall.types.sync import Stop, never
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -16,21 +16,10 @@ from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_w
 from mdrecall.notes.clock import user_moment
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import open_tombstones
-from mdrecall.types import (
-    ContentSizes,
-    Issue,
-    Probe,
-    ProgressCallback,
-    SearchAnswer,
-    SearchRequest,
-    SourceStatus,
-    Status,
-    Stop,
-    StoredSpace,
-    SyncReport,
-    Visible,
-    never,
-)
+from mdrecall.types.documents import Issue, StoredSpace
+from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.sync import ContentSizes, Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, never
+from mdrecall.types.transcripts import Visible
 
 # How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
 _EMPTY_TRIES = 3

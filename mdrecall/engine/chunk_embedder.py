@@ -17,18 +17,8 @@ from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, messa
 from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.chunk import title_text
 from mdrecall.text.markdown import titles
-from mdrecall.types import (
-    Embedding,
-    EmbedInput,
-    PendingChunk,
-    Progress,
-    ProgressCallback,
-    Space,
-    Stop,
-    StoredSpace,
-    Traits,
-    never,
-)
+from mdrecall.types.documents import Embedding, EmbedInput, PendingChunk, Space, StoredSpace, Traits
+from mdrecall.types.sync import Progress, ProgressCallback, Stop, never
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs

@@ -10,7 +10,8 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
-from mdrecall.types import EVERYTHING, Conversation, SearchAnswer, SearchRequest, Visible
+from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.transcripts import EVERYTHING, Conversation, Visible
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import TranscriptReader

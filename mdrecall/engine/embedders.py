@@ -21,7 +21,7 @@ from mdrecall.errors import (
     message_with_hint,
 )
 from mdrecall.optional import import_extra, is_installed
-from mdrecall.types import Secret, StoredSpace
+from mdrecall.types.documents import Secret, StoredSpace
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.client import Endpoint

@@ -9,7 +9,7 @@ from mdrecall.config.files import mask_url
 from mdrecall.config.settings import PROVIDERS, MemorySearch, VectorStore
 from mdrecall.engine.embedders import EmbedderChooser, Embedding, choose_embedders, find_missing_extra
 from mdrecall.errors import ConfigError, EmbedderError, StoreUnavailable, install_command, message_with_hint
-from mdrecall.types import Probe
+from mdrecall.types.sync import Probe
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded

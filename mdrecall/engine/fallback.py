@@ -20,7 +20,9 @@ from mdrecall.engine.background import DaemonPool, wait_for
 from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.errors import BackendUnavailable, RecallError, message_with_hint
 from mdrecall.interfaces import Backend, BackendWatch, Index
-from mdrecall.types import FallbackNotice, Issue, SearchAnswer, SearchRequest, Status, SyncReport
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import FallbackNotice, SearchAnswer, SearchRequest
+from mdrecall.types.sync import Status, SyncReport
 
 #: The name of the primary backend.
 QMD = "qmd"

@@ -13,19 +13,8 @@ from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.text.markdown import titles
 from mdrecall.text.words import ANALYSER_VERSION, Analyser
-from mdrecall.types import (
-    Document,
-    FileChange,
-    IndexedChunk,
-    Issue,
-    Listing,
-    Progress,
-    ProgressCallback,
-    Stop,
-    SyncReport,
-    never,
-)
-from mdrecall.types.documents import Stamps
+from mdrecall.types.documents import Document, IndexedChunk, Issue, Listing, Stamps
+from mdrecall.types.sync import FileChange, Progress, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import DocumentWriter, Source

@@ -10,7 +10,7 @@ from mdrecall import errors
 from mdrecall.config.settings import Batch
 from mdrecall.engine.chunk_embedder import has_right_size
 from mdrecall.errors import EmbedderError, message_with_hint
-from mdrecall.types import Embedding, Job, JobState
+from mdrecall.types.documents import Embedding, Job, JobState
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.jobs import BatchApi

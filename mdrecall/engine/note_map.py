@@ -9,7 +9,7 @@ from mdrecall.interfaces import Store
 from mdrecall.patterns import drop_ending
 from mdrecall.text.markdown import heading_title, read_lines
 from mdrecall.text.words import fold
-from mdrecall.types import StoredChunk, StoredDocument, StoredSpace
+from mdrecall.types.documents import StoredChunk, StoredDocument, StoredSpace
 from mdrecall.types.note_map import NearNote, NoteMap, NotePoint
 
 #: More points than this only cover each other. With 2,000 notes of 1,536 numbers their means take 12 MB.

@@ -26,7 +26,7 @@ from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.optional import import_extra
 from mdrecall.store.sqlite import SqliteStore, find_library
 from mdrecall.text.words import Analyser
-from mdrecall.types import Issue
+from mdrecall.types.documents import Issue
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs

@@ -16,7 +16,8 @@ from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests, require_writable
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
-from mdrecall.types import Issue, ProgressCallback, Stop, StoredChunk, SyncReport, never
+from mdrecall.types.documents import Issue, StoredChunk
+from mdrecall.types.sync import ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Store

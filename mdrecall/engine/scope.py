@@ -15,7 +15,8 @@ from mdrecall.text.annotations import describe_left_out, is_for, read_projects
 from mdrecall.text.days import Moment, document_day, format_day
 from mdrecall.text.markdown import Passage, split_passages
 from mdrecall.text.words import fold
-from mdrecall.types import Match, SearchAnswer, SourceName, StoredChunk, StoredDocument, Term
+from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
+from mdrecall.types.search import Match, SearchAnswer, Term
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import ChunkReader

@@ -28,7 +28,8 @@ from mdrecall.search.stages import NO_SEARCHABLE_WORDS, Candidate, RankingContex
 from mdrecall.text.annotations import read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.words import Analyser, is_unspaced_text
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Traits
+from mdrecall.types.documents import SourceName, StoredChunk, Traits
+from mdrecall.types.search import Match, Mode, SearchAnswer, SearchRequest
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller

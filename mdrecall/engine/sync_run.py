@@ -12,18 +12,8 @@ from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chu
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.notes.tombstones import TombstoneFiles, days_of
-from mdrecall.types import (
-    FileChange,
-    Issue,
-    Progress,
-    ProgressCallback,
-    SourceName,
-    Stop,
-    StoredChunk,
-    SyncReport,
-    never,
-)
-from mdrecall.types.documents import file_path
+from mdrecall.types.documents import Issue, SourceName, StoredChunk, file_path
+from mdrecall.types.sync import FileChange, Progress, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.engine.indexer import Indexer

@@ -20,24 +20,9 @@ from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.annotations import least_trusted
 from mdrecall.text.chunk import iter_chunks, title_text
 from mdrecall.text.words import Analyser
-from mdrecall.types import (
-    PASTED,
-    Chunk,
-    Document,
-    FileChange,
-    IndexedChunk,
-    Issue,
-    Listing,
-    Marks,
-    ProgressCallback,
-    Stamp,
-    Stop,
-    SyncReport,
-    Transcript,
-    TranscriptRecord,
-    never,
-)
-from mdrecall.types.documents import part_path
+from mdrecall.types.documents import Chunk, Document, IndexedChunk, Issue, Listing, Marks, Stamp, part_path
+from mdrecall.types.sync import FileChange, ProgressCallback, Stop, SyncReport, never
+from mdrecall.types.transcripts import PASTED, Transcript, TranscriptRecord
 
 #: A part is indexed as a whole when a transcript grows, so it is small; but each part is a document of the index.
 _CHUNKS_PER_PART = 6

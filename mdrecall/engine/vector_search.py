@@ -11,7 +11,8 @@ from mdrecall.engine.background import DeadlineCalls
 from mdrecall.engine.background import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.text.words import is_mostly_unspaced, is_unspaced_text, script_share
-from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
+from mdrecall.types.documents import Space, StoredChunk, StoredSpace, Traits
+from mdrecall.types.search import Mode
 
 # The ranking is imported where a query is answered: the state of the vectors is known without it.
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
 from mdrecall.locks import describe_holder
-from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import Progress, ProgressCallback, Stop, SyncReport, WatchEvent
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Lock

@@ -28,7 +28,7 @@ from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sessions import digest
 from mdrecall.sessions.digest import Outline, Section, find_mark, find_sections, safe_name
-from mdrecall.types import HostRecord, TranscriptRecord
+from mdrecall.types.transcripts import HostRecord, TranscriptRecord
 
 if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent

@@ -19,7 +19,8 @@ from mdrecall.sessions.host_conversations import HostState, copy_name
 from mdrecall.sessions.host_notes import is_loaded_by
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.markdown import is_user, quarter_tokens
-from mdrecall.types import PASTED, SearchResult
+from mdrecall.types.search import SearchResult
+from mdrecall.types.transcripts import PASTED
 
 #: The session of a person with an agent of their own, as OpenClaw names it: MEMORY.md is for it.
 SESSION_KEY = "main"

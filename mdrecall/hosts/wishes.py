@@ -13,7 +13,7 @@ from mdrecall.notes.repository import list_projects
 from mdrecall.patterns import compile_later
 from mdrecall.sessions.messages import NO_REPLY
 from mdrecall.sessions.wishes import FoundWish, Wish, find_wishes, read_wishes, takes_back
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 
 #: Candidates of a file, more than anybody confirms: the oldest go.
 _MAX_CANDIDATES = 50

@@ -5,39 +5,36 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 from mdrecall.errors import StoreUnavailable
-from mdrecall.types import (
-    ContentSizes,
-    Conversation,
+from mdrecall.types.documents import (
     Document,
     Embedding,
     EmbedInput,
-    Holder,
     IndexedChunk,
     Issue,
     Job,
     Listing,
-    Match,
     PendingChunk,
-    Probe,
-    ProgressCallback,
-    SearchAnswer,
-    SearchRequest,
     SourceName,
-    SourceStatus,
     Space,
     Stamp,
-    Status,
-    Stop,
     StoredChunk,
     StoredDocument,
     StoredSpace,
-    SyncReport,
-    Term,
     Traits,
-    Transcript,
-    TranscriptRecord,
+)
+from mdrecall.types.search import Match, SearchAnswer, SearchRequest, Term
+from mdrecall.types.sync import (
+    ContentSizes,
+    Holder,
+    Probe,
+    ProgressCallback,
+    SourceStatus,
+    Status,
+    Stop,
+    SyncReport,
     WatchEvent,
 )
+from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 
 if TYPE_CHECKING:
     from mdrecall.types.note_map import NearNote, NoteMap

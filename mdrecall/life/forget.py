@@ -24,8 +24,9 @@ from mdrecall.notes.tombstones import SALT_BYTES, entry_line, mark_line, open_to
 from mdrecall.state_files import make_private_folder
 from mdrecall.text import tombstones
 from mdrecall.text.tombstones import Days, Entry, Tombstones
-from mdrecall.types import Conversation, ProgressCallback
 from mdrecall.types.documents import parse_citation
+from mdrecall.types.sync import ProgressCallback
+from mdrecall.types.transcripts import Conversation
 
 #: More places are counted, not shown: nobody reads them.
 MAX_PLACES = 500

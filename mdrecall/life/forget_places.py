@@ -19,8 +19,8 @@ from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import CACHE_FILE, HostState, copy_name
 from mdrecall.state_files import draft
 from mdrecall.text.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
-from mdrecall.types import Conversation, Listing, TranscriptRecord
-from mdrecall.types.documents import format_citation
+from mdrecall.types.documents import Listing, format_citation
+from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 #: How much of a place is shown: enough to recognise it.
 _MAX_SHOWN_CHARS = 160

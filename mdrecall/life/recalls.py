@@ -24,7 +24,7 @@ from mdrecall.sessions.visibility import parse
 from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.text.tombstones import Tombstones
 from mdrecall.text.words import stem, surface_words, tokens
-from mdrecall.types import SearchAnswer, SearchResult
+from mdrecall.types.search import SearchAnswer, SearchResult
 
 #: As many records, queries and days as OpenClaw keeps: a season of daily use, and a file of a few hundred kilobytes.
 MAX_RECORDS, MAX_QUERIES, MAX_DAYS = 512, 32, 16

@@ -22,8 +22,7 @@ from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.text.notes import CURATED_FILES
 from mdrecall.text.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
-from mdrecall.types import Appended, SourceName, format_citation
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import Appended, SourceName, format_citation, parse_citation
 
 if TYPE_CHECKING:
     from mdrecall.sessions.wishes import Wish

@@ -11,7 +11,7 @@ from mdrecall.sessions.messages import MIN_SCORE, Message, combine_scores
 from mdrecall.sessions.visibility import parse
 from mdrecall.text.annotations import is_for, read_projects
 from mdrecall.text.notes import CURATED_FILES, iter_note_chunks
-from mdrecall.types import format_citation
+from mdrecall.types.documents import format_citation
 
 #: The limits of OpenClaw for entries that a message brings to mind.
 _MAX_TRIGGERED, _TRIGGER_CHARS = 3, 1_800

@@ -14,7 +14,7 @@ from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.protocol import Json, ProtocolError, Request
 from mdrecall.mcp_server.tools import MakeTools, Toolbox, may_remember
 from mdrecall.tools.toolset import message_with_action
-from mdrecall.types import Stamp
+from mdrecall.types.documents import Stamp
 
 _log = logging.getLogger(__name__)
 

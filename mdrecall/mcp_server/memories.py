@@ -13,7 +13,7 @@ from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ArgumentError, ConfigError, RecallError, message_with_hint
-from mdrecall.types import Progress
+from mdrecall.types.sync import Progress
 from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from mdrecall.notes.opening import open_in, open_parent
 from mdrecall.patterns import compile_later
 from mdrecall.text.annotations import DIGEST_MARK
 from mdrecall.text.markdown import find_new_sections
-from mdrecall.types import Appended
+from mdrecall.types.documents import Appended
 
 #: How long to wait for another process that is writing; after that its disk is likely to hang.
 WAIT_S = 10.0

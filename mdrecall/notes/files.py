@@ -19,7 +19,7 @@ from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, compile_later, host_of, is_note_file, matches_glob
-from mdrecall.types import Collection, Document, Issue, Listing, Marks, Origin, SourceName, Stamp
+from mdrecall.types.documents import Collection, Document, Issue, Listing, Marks, Origin, SourceName, Stamp
 
 _OBSIDIAN = ".obsidian"
 _DAILY, _TEMPLATES, _IGNORED = f"{_OBSIDIAN}/daily-notes.json", f"{_OBSIDIAN}/templates.json", ".gitignore"

@@ -17,7 +17,7 @@ from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside,
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import NOTE_ENDING, host_of, is_note_file
-from mdrecall.types import Appended
+from mdrecall.types.documents import Appended
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: A number after a point, as in ``release 1.2``, is not a file ending.

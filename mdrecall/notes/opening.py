@@ -11,7 +11,7 @@ import stat
 from typing import NamedTuple
 
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError, SymlinkRefused
-from mdrecall.types import Stamp
+from mdrecall.types.documents import Stamp
 
 #: SQLite's largest integer. Some inode numbers, and times in the far future, are larger.
 LARGEST = 2**63 - 1

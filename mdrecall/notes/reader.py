@@ -12,7 +12,8 @@ from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.patterns import drop_ending, host_of, is_note_file
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.text.notes import LinkTable, NoteLinks, read_fields
-from mdrecall.types import Fields, ReadResult, Stamp
+from mdrecall.types.documents import Fields, Stamp
+from mdrecall.types.search import ReadResult
 
 #: How much is returned at once, in UTF-16 units as OpenClaw counts: more would fill a model's context.
 MAX_READ_UNITS = 50_000

@@ -21,7 +21,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
 from mdrecall.notes.opening import open_parent, read_below
 from mdrecall.text.tombstones import MAX_UNITS, Days, Entry, Tombstones, build_tombstones, make_entry
-from mdrecall.types import StoredChunk
+from mdrecall.types.documents import StoredChunk
 
 if TYPE_CHECKING:
     from mdrecall.text.redact import Redactor

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from mdrecall.notes.files import MemoryFiles, Root
 from mdrecall.notes.opening import stamp_of
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Document, Listing, SourceName
-from mdrecall.types.documents import Stamps
+from mdrecall.types.documents import Document, Listing, SourceName, Stamps
 
 if TYPE_CHECKING:
     from watchfiles import Change

@@ -15,7 +15,8 @@ from mdrecall.errors import QueryError, suggest_name
 from mdrecall.patterns import NOTE_ENDING, compile_later, is_note_file, matches_glob
 from mdrecall.text.days import DayRange, format_day
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, name_terms, stem, surface_words, tokens
-from mdrecall.types import Collection, SearchAnswer, SearchRequest, Term
+from mdrecall.types.documents import Collection
+from mdrecall.types.search import SearchAnswer, SearchRequest, Term
 
 #: The rest of a longer query is ignored: somebody may paste a whole text, and each term costs a lookup.
 MAX_QUERY_CHARS = 4_000

@@ -18,7 +18,7 @@ from mdrecall.text.days import Moment, Place, chunk_day, is_newer
 from mdrecall.text.markdown import heading_above, is_role
 from mdrecall.text.statements import Statement, find_change, read_statement, read_statements
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
-from mdrecall.types import Term
+from mdrecall.types.search import Term
 
 # What a note of the week or the year gains; larger values lost questions about conversations.
 _BONUS = 0.1

@@ -18,7 +18,8 @@ from mdrecall.search.score import (
 )
 from mdrecall.search.stages import NO_MATCH, Candidate, RankingContext, Stage, find_user_factor
 from mdrecall.text.markdown import cut_units, is_user, shorten, utf16_units
-from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResult, Why, format_citation
+from mdrecall.types.documents import Issue, format_citation
+from mdrecall.types.search import MemoryReport, Reason, SearchAnswer, SearchResult, Why
 
 # Fewer digits would hide that the parts add up.
 _DIGITS = 4

@@ -23,7 +23,8 @@ from mdrecall.search.query import Naming, is_spelled_out
 from mdrecall.text.chunk import title_text
 from mdrecall.text.markdown import Passage, heading_title, split_passages, titles
 from mdrecall.text.words import Analyser, common_beginning, count_unspaced, stem
-from mdrecall.types import Match, StoredChunk, Term, Traits
+from mdrecall.types.documents import StoredChunk, Traits
+from mdrecall.types.search import Match, Term
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
 STOP_WEIGHT = 0.1

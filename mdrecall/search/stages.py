@@ -32,7 +32,8 @@ from mdrecall.text.markdown import (
     utf16_units,
 )
 from mdrecall.text.words import fold, tokens
-from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of
+from mdrecall.types.documents import Collection, Marks, StoredChunk
+from mdrecall.types.search import Match, Mode, SearchAnswer, SearchResult, Why, confidence_of
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1

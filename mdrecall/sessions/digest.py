@@ -16,7 +16,8 @@ from mdrecall.sessions.messages import QUESTION_ENDS, find_marked, split_sentenc
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.annotations import DIGEST_MARK, find_signed, is_for, read_annotated, read_projects
 from mdrecall.text.words import find_stop_words, stem, surface_words, tokens
-from mdrecall.types import HostRecord, Marks, Step, TranscriptRecord
+from mdrecall.types.documents import Marks
+from mdrecall.types.transcripts import HostRecord, Step, TranscriptRecord
 
 #: The share of the remaining budget for each kind of note, in their order. What lasts gets half, a newer day more than
 #: an older one, and whatever a note does not need goes to the others.

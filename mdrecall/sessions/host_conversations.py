@@ -32,7 +32,8 @@ from mdrecall.sessions.host_formats import About
 from mdrecall.sessions.hosts import HOSTS, OPENCODE, HostFiles
 from mdrecall.sessions.jsonl import OpenJsonl
 from mdrecall.state_files import draft, load, make_private_folder, save
-from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
+from mdrecall.types.documents import Issue, Listing, SourceName, Stamp
+from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 #: The hosts whose conversations can be read.
 HOST_NAMES = (*(row.name for row in HOSTS), OPENCODE)

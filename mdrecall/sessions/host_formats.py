@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from mdrecall.patterns import compile_later
 from mdrecall.sessions.jsonl import as_object, as_text, parse_object
 from mdrecall.sessions.messages import is_silent, strip_memory
-from mdrecall.types import Step
+from mdrecall.types.transcripts import Step
 
 #: The end of a command's output is enough to see how it ended, and which commit it made.
 _RESULT_CHARS = 2_000

@@ -15,7 +15,8 @@ from mdrecall.notes.repository import find_main_root, find_root, name_project
 from mdrecall.patterns import NOTE_ENDING, host_of
 from mdrecall.sessions.host_conversations import AboutCache, FollowedHost, HostState, list_wanted
 from mdrecall.sessions.hosts import OPENCODE, find_host_files, make_folder_name
-from mdrecall.types import Origin, SearchResult
+from mdrecall.types.documents import Origin
+from mdrecall.types.search import SearchResult
 
 #: Projects of each host that are read, the last used first: every file costs each search a look.
 _MAX_PROJECTS = 50

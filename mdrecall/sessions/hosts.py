@@ -26,7 +26,8 @@ from mdrecall.sessions.foreign_database import open_snapshot
 from mdrecall.sessions.host_formats import About, ParsedRecord, ParseRecord, title_of
 from mdrecall.sessions.jsonl import OpenJsonl
 from mdrecall.sessions.own_words import split_words
-from mdrecall.types import HostRecord, Issue, Stamp, Step, TranscriptRecord
+from mdrecall.types.documents import Issue, Stamp
+from mdrecall.types.transcripts import HostRecord, Step, TranscriptRecord
 
 if TYPE_CHECKING:
     import apsw

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileUnreadable
 from mdrecall.notes.opening import open_below, stamp_of
-from mdrecall.types import Stamp, TranscriptRecord
+from mdrecall.types.documents import Stamp
+from mdrecall.types.transcripts import TranscriptRecord
 
 #: How much is read at once: a transcript of many megabytes is never held in memory as a whole.
 _BLOCK_BYTES = 1 << 20

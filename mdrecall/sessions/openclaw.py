@@ -25,7 +25,8 @@ from mdrecall.sessions.openclaw_database import Contents, OpenClawDatabase, Wind
 from mdrecall.sessions.openclaw_entries import KnownSessions, SessionFacts
 from mdrecall.sessions.openclaw_events import CHAT_WORDS, EventParser, Turn, begin_turn, find_chat_type, is_user_event
 from mdrecall.sessions.visibility import Rules, may_be_shared
-from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
+from mdrecall.types.documents import Issue, Listing, SourceName, Stamp
+from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 _FOLDER = "sessions"
 _PREFIX, _ENDING, _RESET = "sessions/", ".jsonl", ".jsonl.reset."

@@ -27,7 +27,7 @@ from mdrecall.notes.opening import read_below
 from mdrecall.sessions.foreign_database import read_snapshot
 from mdrecall.sessions.jsonl import MAX_LINE_BYTES, as_object, explain_long, parse_object
 from mdrecall.sessions.openclaw_entries import SessionFacts, parse_facts
-from mdrecall.types import Stamp
+from mdrecall.types.documents import Stamp
 
 #: Returns the content of a frame of zstd; None if the frame is damaged, or holds more than so many bytes.
 Decompress: TypeAlias = Callable[[bytes, int], bytes | None]

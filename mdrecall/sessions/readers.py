@@ -18,17 +18,9 @@ from mdrecall.sessions.openclaw import OpenClawTranscripts, read_rules
 from mdrecall.sessions.visibility import Party, Rules, explain_withheld, parse, read_party, why_hidden
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.text.tombstones import Tombstones
-from mdrecall.types import (
-    EVERYTHING,
-    Conversation,
-    Listing,
-    MessagePage,
-    ReadResult,
-    SourceName,
-    Stamp,
-    TranscriptRecord,
-    Visible,
-)
+from mdrecall.types.documents import Listing, SourceName, Stamp
+from mdrecall.types.search import ReadResult
+from mdrecall.types.transcripts import EVERYTHING, Conversation, MessagePage, TranscriptRecord, Visible
 
 MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
 

@@ -15,8 +15,22 @@ from mdrecall.text.annotations import pack_values, unpack_marks
 from mdrecall.text.days import ms_of_day, note_day
 from mdrecall.text.notes import unpack_fields
 from mdrecall.text.words import JOINERS
-from mdrecall.types import Chunk, Document, IndexedChunk, Job, Match, SourceName, StoredChunk, StoredDocument, Term
-from mdrecall.types.documents import PART_MARK, PendingChunk, Stamps, file_path, part_path, title_path
+from mdrecall.types.documents import (
+    PART_MARK,
+    Chunk,
+    Document,
+    IndexedChunk,
+    Job,
+    PendingChunk,
+    SourceName,
+    Stamps,
+    StoredChunk,
+    StoredDocument,
+    file_path,
+    part_path,
+    title_path,
+)
+from mdrecall.types.search import Match, Term
 
 #: How the stamps of a source have changed: the paths of removed documents, and stamps that are new or have changed.
 #: None for the paths if they are no longer known, and the stamps are all.

@@ -16,7 +16,7 @@ from typing import Any
 
 from mdrecall.patterns import compile_later
 from mdrecall.text.markdown import read_lines
-from mdrecall.types import NO_MARKS, Fields, Marks, Origin
+from mdrecall.types.documents import NO_MARKS, Fields, Marks, Origin
 
 #: The project of an entry whose annotation cannot be read: no search may guess whose it is.
 BROKEN_PROJECT = "?"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mdrecall.patterns import compile_later
 from mdrecall.text.markdown import SECTION, Line, find_trails, read_lines, utf16_units
 from mdrecall.text.words import count_unspaced
-from mdrecall.types import Chunk
+from mdrecall.types.documents import Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
 #: index format.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from mdrecall.types import StoredChunk, StoredDocument
+from mdrecall.types.documents import StoredChunk, StoredDocument
 
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 

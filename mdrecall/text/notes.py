@@ -28,7 +28,7 @@ from mdrecall.text.annotations import (
 from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.markdown import LIST_ITEM, read_lines
 from mdrecall.text.words import fold
-from mdrecall.types import NO_FIELDS, NO_MARKS, Chunk, Fields, Link, StoredChunk
+from mdrecall.types.documents import NO_FIELDS, NO_MARKS, Chunk, Fields, Link, StoredChunk
 
 _DIGEST_LINE = compile_later(rf"^{DIGEST_MARK}.*$", re.MULTILINE)
 #: The files of the workspace that people curate entry by entry. Only their triggers and importances count.

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.patterns import compile_later
 from mdrecall.text.words import MARKS, fold, is_unspaced
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 
 #: What stands for a forgotten text.
 FORGOTTEN = "[forgotten]"

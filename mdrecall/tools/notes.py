@@ -16,8 +16,8 @@ from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.tools import toolset
 from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, session_tools
 from mdrecall.tools.toolset import FunctionTool, Tool, ToolAnswer, ToolSpec
-from mdrecall.types import ReadResult, SearchAnswer, SearchRequest, SourceName
-from mdrecall.types.documents import format_citation
+from mdrecall.types.documents import SourceName, format_citation
+from mdrecall.types.search import ReadResult, SearchAnswer, SearchRequest
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
 
 if TYPE_CHECKING:

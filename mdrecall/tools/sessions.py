@@ -12,7 +12,9 @@ from mdrecall.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
 from mdrecall.text.words import fold, surface_words, tokens
 from mdrecall.tools import toolset
 from mdrecall.tools.toolset import FunctionTool, Tool, ToolAnswer
-from mdrecall.types import Conversation, ProgressCallback, SearchResult, TranscriptRecord
+from mdrecall.types.search import SearchResult
+from mdrecall.types.sync import ProgressCallback
+from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mdrecall import errors
 from mdrecall.errors import ArgumentError, RecallError, join_sentences
-from mdrecall.types import Reason, SearchAnswer
+from mdrecall.types.search import Reason, SearchAnswer
 
 _log = logging.getLogger(__name__)
 

@@ -1,77 +1,8 @@
-"""Frozen values that cross borders between the rooms."""
+"""Frozen values that cross borders between the rooms: a file for each kind, and here those that are public."""
 
-from mdrecall.types.documents import (
-    NO_FIELDS,
-    NO_MARKS,
-    Appended,
-    Chunk,
-    Collection,
-    Document,
-    Embedding,
-    EmbedInput,
-    Fields,
-    IndexedChunk,
-    Issue,
-    Job,
-    JobState,
-    Link,
-    Listing,
-    Marks,
-    NoteFile,
-    Origin,
-    PendingChunk,
-    Secret,
-    SourceName,
-    Space,
-    Stamp,
-    StoredChunk,
-    StoredDocument,
-    StoredSpace,
-    Traits,
-    format_citation,
-)
-from mdrecall.types.search import (
-    MODES,
-    Confidence,
-    FallbackNotice,
-    Match,
-    MemoryReport,
-    Mode,
-    ReadResult,
-    Reason,
-    SearchAnswer,
-    SearchRequest,
-    SearchResult,
-    Term,
-    Why,
-    check_like,
-    confidence_of,
-)
-from mdrecall.types.sync import (
-    ContentSizes,
-    FileChange,
-    Holder,
-    Probe,
-    Progress,
-    ProgressCallback,
-    SourceStatus,
-    Status,
-    Stop,
-    SyncReport,
-    WatchEvent,
-    never,
-)
-from mdrecall.types.transcripts import (
-    EVERYTHING,
-    PASTED,
-    Conversation,
-    HostRecord,
-    MessagePage,
-    Step,
-    Transcript,
-    TranscriptRecord,
-    Visible,
-)
+from mdrecall.types.documents import Appended
+from mdrecall.types.search import ReadResult, SearchAnswer, SearchResult
+from mdrecall.types.sync import ProgressCallback, Status, SyncReport, WatchEvent
 
-#: What docs/api.md promises; all the others are for the rooms.
+#: What docs/api.md promises; the package itself has the others.
 __all__ = ["ProgressCallback", "WatchEvent"]

@@ -8,7 +8,8 @@ import pytest
 
 from mdrecall.cli import index
 from mdrecall.cli.options import parse_count, parse_fraction, parse_positive
-from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import FileChange, SyncReport, WatchEvent
 
 
 @pytest.mark.parametrize(

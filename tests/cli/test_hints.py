@@ -10,7 +10,7 @@ from mdrecall import errors
 from mdrecall.cli.main import COMMANDS, PARTS, build_parser
 from mdrecall.cli.output import _BY_ERROR, REMEDY_BY_REASON, add_remedy, hint_for
 from mdrecall.errors import ConfigError, FileMissing, KeyRefused, RecallError
-from mdrecall.types import Reason, SearchAnswer
+from mdrecall.types.search import Reason, SearchAnswer
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 

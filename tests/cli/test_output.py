@@ -27,7 +27,9 @@ from mdrecall.cli.output import (
 from mdrecall.cli.search import print_answer
 from mdrecall.engine.embedding_status import ProviderRow
 from mdrecall.errors import RecallError
-from mdrecall.types import FallbackNotice, Issue, Probe, Progress, SearchAnswer, SearchResult
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import FallbackNotice, SearchAnswer, SearchResult
+from mdrecall.types.sync import Probe, Progress
 
 
 class Terminal(io.StringIO):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.status import _format_batch, _format_beside, _rows
-from mdrecall.types import Status
+from mdrecall.types.sync import Status
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 

@@ -7,7 +7,7 @@ import pytest
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.load import load
 from mdrecall.errors import ConfigError
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 from tests.config import nested, openclaw_home
 from tests.config.conftest import Reach, models, remote, revealed, stored
 

@@ -5,7 +5,7 @@ import pytest
 
 from mdrecall.config.credentials import Access
 from mdrecall.errors import ConfigError
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 from tests.config import folder, write
 from tests.config.conftest import Reach, models, remote, revealed
 

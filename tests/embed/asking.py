@@ -11,7 +11,7 @@ from mdrecall.embed.remote import client
 from mdrecall.embed.remote.client import Endpoint, ProviderClient
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.types import EmbedInput, Secret
+from mdrecall.types.documents import EmbedInput, Secret
 from tests.providers.server import KEY, ProviderServer
 
 LONG_S = 60.0

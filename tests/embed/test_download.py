@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.embed.download import RemoteFile, fetch, folder_lock
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
-from mdrecall.types import Progress
+from mdrecall.types.sync import Progress
 from tests.embed.conftest import FileServer, Request
 
 BODY = bytes(range(256)) * 4000

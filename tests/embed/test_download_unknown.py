@@ -11,7 +11,7 @@ import pytest
 
 from mdrecall.embed.download import BadContent, RemoteFile, fetch, folder_lock
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
-from mdrecall.types import Progress
+from mdrecall.types.sync import Progress
 from tests.embed.conftest import FileServer
 
 BODY = bytes(range(256)) * 4000

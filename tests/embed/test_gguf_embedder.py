@@ -17,7 +17,7 @@ from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, in
 from mdrecall.extras.gguf import GgufEmbedder
 from mdrecall.extras.gguf.model import Runtime
 from mdrecall.interfaces import Embedder
-from mdrecall.types import EmbedInput
+from mdrecall.types.documents import EmbedInput
 from tests.embed.tiny_gguf import FIRST, SENTENCES, Tiny, write_tiny
 
 ODD = ["x", "Äpfel und Öl für das Café ☕", "深色模式很好", "🦊" * 30, "a\x00b", "\ud83d", "cat\n\ndog\t1."]

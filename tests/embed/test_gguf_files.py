@@ -14,7 +14,7 @@ from mdrecall.embed.download import BadContent
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.extras.gguf import GgufEmbedder
 from mdrecall.extras.gguf.model_file import UNSPECIFIED, Header, read_header
-from mdrecall.types import Progress
+from mdrecall.types.sync import Progress
 from tests.conftest import examples
 from tests.embed.conftest import FileServer, Request
 from tests.embed.tiny_gguf import MEAN, RANK, Tiny, tiny_bytes, write_tiny

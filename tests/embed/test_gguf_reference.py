@@ -8,7 +8,7 @@ import pytest
 from mdrecall.embed.models import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
 from mdrecall.extras.gguf.model_file import DEFAULT, Reference, parse_reference
-from mdrecall.types import EmbedInput
+from mdrecall.types.documents import EmbedInput
 
 HUB = "https://huggingface.co"
 

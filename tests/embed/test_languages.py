@@ -20,7 +20,7 @@ from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, 
 from mdrecall.embed.offline.word_vectors import RUN_CHARS, Cutter
 from mdrecall.errors import ModelFileError
 from mdrecall.text.words import fold
-from mdrecall.types import EmbedInput
+from mdrecall.types.documents import EmbedInput
 from tests.conftest import examples
 from training import corpus, dictionaries
 from training import languages as making

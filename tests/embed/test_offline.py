@@ -24,7 +24,7 @@ from mdrecall.errors import ModelFileError, install_command
 from mdrecall.store.vectors import to_int8
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import fold
-from mdrecall.types import Embedding, EmbedInput
+from mdrecall.types.documents import Embedding, EmbedInput
 
 FOLDER = Path(embedder.__file__).parent
 VOCABULARY = (FOLDER / "pieces.txt").read_text()
@@ -243,7 +243,7 @@ import sys
 sys.modules["numpy"] = None
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import EmbedderUnavailable
-from mdrecall.types import EmbedInput
+from mdrecall.types.documents import EmbedInput
 print(OfflineEmbedder().embed_query("the walrus sleeps", {}).hex())
 try:
     OfflineEmbedder().embed_chunks([EmbedInput("", "walrus")])

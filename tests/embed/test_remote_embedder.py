@@ -11,7 +11,7 @@ from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.engine.chunk_embedder import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
-from mdrecall.types import EmbedInput, Secret
+from mdrecall.types.documents import EmbedInput, Secret
 from tests.embed.asking import Clock, address_of, asking, embed
 from tests.embed.test_remote_transport import in_thread, named
 from tests.providers import faults

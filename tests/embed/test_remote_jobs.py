@@ -11,7 +11,7 @@ from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.jobs import BatchApi, batch_api_for
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.errors import KeyRefused, NotThere, WrongAnswer
-from mdrecall.types import Embedding, EmbedInput, JobState, Secret
+from mdrecall.types.documents import Embedding, EmbedInput, JobState, Secret
 from tests.providers import faults
 from tests.providers.batch import Plan
 from tests.providers.multipart import parts

@@ -19,7 +19,7 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 from tests.embed.asking import everything_said
 from tests.providers.rerank import APIS, KEY, RerankServer
 

@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.embed.remote import transport as module
 from mdrecall.embed.remote.transport import Call, ConnectionLost, TimedOut, Transport, Unusable, is_public
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 from tests.embed.asking import LONG_S
 from tests.providers import faults
 from tests.providers.faults import Fault, Script

@@ -12,7 +12,7 @@ import apsw
 from mdrecall.engine.jobs import Jobs
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.vectors import find_vectors
-from mdrecall.types import Progress, SyncReport
+from mdrecall.types.sync import Progress, SyncReport
 from tests.conftest import Workspace
 from tests.providers.batch import Plan
 from tests.providers.faults import Fault

@@ -6,7 +6,8 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 
 from mdrecall.errors import InputRefused
-from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.sync import ProgressCallback
 
 SLOW = Traits(never_waits=False, unrelated=0.2, related=0.9, input_bytes=8_000, request_bytes=8_000)
 

@@ -5,19 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mdrecall.interfaces import Index
-from mdrecall.types import (
-    Issue,
-    Probe,
-    ProgressCallback,
-    SearchAnswer,
-    SearchRequest,
-    SearchResult,
-    SourceStatus,
-    Status,
-    SyncReport,
-    WatchEvent,
-)
+from mdrecall.types.documents import Issue
 from mdrecall.types.note_map import NearNote, NoteMap
+from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types.sync import Probe, ProgressCallback, SourceStatus, Status, SyncReport, WatchEvent
 
 
 def found(path: str) -> SearchAnswer:

@@ -10,7 +10,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.search.score import similarity
 from mdrecall.store.sqlite import SqliteStore
-from mdrecall.types import Traits
+from mdrecall.types.documents import Traits
 from tests.engine.embedders import HashEmbedder
 from tests.store.stores import indexed
 

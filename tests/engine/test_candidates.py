@@ -12,20 +12,9 @@ from mdrecall.search.score import Similarity
 from mdrecall.search.stages import RankingOptions
 from mdrecall.text.days import is_of_days
 from mdrecall.text.words import Analyser
-from mdrecall.types import (
-    Match,
-    Mode,
-    SearchAnswer,
-    SearchRequest,
-    SourceName,
-    SourceStatus,
-    Space,
-    StoredChunk,
-    StoredDocument,
-    StoredSpace,
-    Term,
-    Traits,
-)
+from mdrecall.types.documents import SourceName, Space, StoredChunk, StoredDocument, StoredSpace, Traits
+from mdrecall.types.search import Match, Mode, SearchAnswer, SearchRequest, Term
+from mdrecall.types.sync import SourceStatus
 from tests.conftest import values_of
 
 SHOWN = "the walrus sleeps"

@@ -17,7 +17,9 @@ from mdrecall.memory import Memory
 from mdrecall.search.stages import RankingOptions
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
-from mdrecall.types import Embedding, EmbedInput, Progress, SearchAnswer, SearchRequest, Traits
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.sync import Progress
 from tests.conftest import Workspace, values_of
 from tests.engine.embedders import SLOW, HashEmbedder
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 from tests.conftest import Workspace
 from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED, Pair
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mdrecall.search.score import probability, vector_probability
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 from mdrecall.wire import result_to_json
 from tests.conftest import Workspace, values_of
 

@@ -8,7 +8,8 @@ from mdrecall.engine import searcher
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory
 from mdrecall.search.query import explain_filter, is_in_collection, name_filter, read_filter
-from mdrecall.types import Collection, Mode, SearchAnswer, SearchRequest
+from mdrecall.types.documents import Collection
+from mdrecall.types.search import Mode, SearchAnswer, SearchRequest
 from tests.conftest import Workspace
 
 

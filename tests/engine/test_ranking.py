@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
-from mdrecall.types import MODES, Mode, SearchAnswer, SearchResult
+from mdrecall.types.search import MODES, Mode, SearchAnswer, SearchResult
 from tests.conftest import Workspace, examples, values_of
 
 TOPICS = {

@@ -14,7 +14,8 @@ from mdrecall.engine.refresh import (
 )
 from mdrecall.engine.sync_run import SyncRequest
 from mdrecall.errors import CorruptIndex
-from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import ProgressCallback, Stop, SyncReport
 from tests.processes import PATIENCE_S, until
 
 

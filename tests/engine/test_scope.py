@@ -10,7 +10,8 @@ from mdrecall.engine.scope import TimeSearch, _cut, put_first
 from mdrecall.search.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
 from mdrecall.search.stages import RankingOptions
 from mdrecall.text.days import EPOCH, Moment, is_of_days
-from mdrecall.types import SearchAnswer, SearchResult, SourceName, StoredChunk, StoredDocument
+from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
+from mdrecall.types.search import SearchAnswer, SearchResult
 from tests.conftest import values_of
 
 

@@ -13,7 +13,8 @@ from mdrecall.engine.background import SingleFlight
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.sync_run import SyncRequest, merge_requests
 from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
-from mdrecall.types import Listing, Progress, Stop, SyncReport, never
+from mdrecall.types.documents import Listing
+from mdrecall.types.sync import Progress, Stop, SyncReport, never
 from tests.processes import PATIENCE_S, until
 
 PLAIN = SyncRequest()

@@ -15,7 +15,8 @@ from mdrecall.engine.sync_run import (
     require_notes,
 )
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
-from mdrecall.types import Issue, Listing, Progress, SourceName, SyncReport
+from mdrecall.types.documents import Issue, Listing, SourceName
+from mdrecall.types.sync import Progress, SyncReport
 
 
 def test_a_rebuild_reports_how_the_two_indexes_differ() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mdrecall.errors import QueryError
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 from tests.conftest import Workspace, values_of
 
 NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)

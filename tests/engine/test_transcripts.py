@@ -12,8 +12,7 @@ import pytest
 from mdrecall.engine import transcripts
 from mdrecall.errors import FileMissing, FileUnreadable
 from mdrecall.store.sqlite.tables import add_function
-from mdrecall.types import Issue, Space
-from mdrecall.types.documents import part_path
+from mdrecall.types.documents import Issue, Space, part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
 

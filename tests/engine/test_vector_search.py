@@ -17,7 +17,8 @@ from mdrecall.interfaces import Embedder
 from mdrecall.search.stages import RankingOptions
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
-from mdrecall.types import MODES, Mode, SearchAnswer, SearchRequest, Traits
+from mdrecall.types.documents import Traits
+from mdrecall.types.search import MODES, Mode, SearchAnswer, SearchRequest
 from tests.conftest import Workspace, values_of
 from tests.engine.embedders import HashEmbedder
 from tests.store.stores import indexed

@@ -11,7 +11,8 @@ from mdrecall.engine.watch_loop import Health, IndexWatcher, WatchLoop, WatchPla
 from mdrecall.errors import StoreBusy
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
-from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import FileChange, SyncReport, WatchEvent
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 

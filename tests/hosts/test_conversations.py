@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.sessions.hosts import locate_transcript, read_steps
 from mdrecall.sessions.messages import wrap_memory
-from mdrecall.types import Step
+from mdrecall.types.transcripts import Step
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
 from tests.hosts.programs import Host, call_shell

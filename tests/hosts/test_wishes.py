@@ -15,7 +15,7 @@ from mdrecall.notes.repository import name_wishes, project_of
 from mdrecall.sessions.wishes import read_wishes
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of

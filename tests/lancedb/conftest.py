@@ -11,7 +11,8 @@ from mdrecall.extras.lancedb.memories import LongTermMemory
 from mdrecall.extras.lancedb.table import Table
 from mdrecall.interfaces import Embedder
 from mdrecall.text.redact import make_redactor
-from mdrecall.types import Embedding, EmbedInput, ProgressCallback
+from mdrecall.types.documents import Embedding, EmbedInput
+from mdrecall.types.sync import ProgressCallback
 
 START_MS = 1_700_000_000_000.0
 

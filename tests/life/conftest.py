@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.life.recalls import record_answer
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer, SearchResult
+from mdrecall.types.search import SearchAnswer, SearchResult
 from tests.cli.conftest import run, run_process
 from tests.conftest import Workspace
 

@@ -18,7 +18,7 @@ from mdrecall.cli.main import main
 from mdrecall.extras.imports import readers, writer
 from mdrecall.notes.notes import NotePath, append_note
 from mdrecall.sessions import foreign_database
-from mdrecall.types import Appended
+from mdrecall.types.documents import Appended
 from tests.cli.conftest import Run
 from tests.cli.test_output import Terminal
 from tests.conftest import Workspace, environment

@@ -23,7 +23,7 @@ from mdrecall.life.recalls import (
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import search_memory
-from mdrecall.types import SearchAnswer, SearchResult
+from mdrecall.types.search import SearchAnswer, SearchResult
 from tests.conftest import Workspace, examples
 
 NOTE = """\

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.sessions.host_conversations import HostState
 from mdrecall.sessions.host_formats import About
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 from tests.conftest import Workspace
 from tests.mcp_server.servers import mdrecall_command, process_env, start_process
 from tests.mcp_server.test_stdio import call, greeting

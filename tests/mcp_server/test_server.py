@@ -23,7 +23,7 @@ from mdrecall.memory import Memory
 from mdrecall.notes import opening
 from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
-from mdrecall.types import ProgressCallback
+from mdrecall.types.sync import ProgressCallback
 from tests.mcp_server.servers import Home, connect_pipes
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mdrecall.errors import FileBusy, FileUnwritable, NothingToWrite, PathRefused
 from mdrecall.notes.notes import append_daily
-from mdrecall.types import Appended
+from mdrecall.types.documents import Appended
 from tests.conftest import examples
 from tests.processes import finish, python, until
 

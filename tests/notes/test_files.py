@@ -8,7 +8,7 @@ import pytest
 from mdrecall.config.load import load
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.patterns import matches_glob
-from mdrecall.types import Listing
+from mdrecall.types.documents import Listing
 from tests.conftest import Workspace
 
 

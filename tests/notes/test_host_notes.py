@@ -17,7 +17,7 @@ from mdrecall.notes.repository import project_of
 from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import HostChoice, HostState
 from mdrecall.sessions.host_notes import is_loaded_by
-from mdrecall.types import Origin
+from mdrecall.types.documents import Origin
 from tests.conftest import Workspace
 from tests.sessions.host_transcripts import write_host
 

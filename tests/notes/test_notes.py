@@ -8,7 +8,7 @@ import pytest
 from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
 from mdrecall.notes.editing import sign
 from mdrecall.notes.notes import NotePath, append_note, resolve_note
-from mdrecall.types import Appended
+from mdrecall.types.documents import Appended
 
 DAY = "2026-02-16"
 

@@ -16,7 +16,7 @@ from mdrecall.notes.tombstones import (
     read_machine,
 )
 from mdrecall.text.tombstones import Days, Entry, Tombstones, build_tombstones, make_entry
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 
 SALT, OTHER = bytes(range(16)), bytes(range(16, 32))
 FOLDER = Path(".mdrecall/forgotten")

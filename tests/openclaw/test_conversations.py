@@ -15,7 +15,7 @@ from mdrecall.sessions.foreign_database import read_snapshot
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.openclaw_database import OpenClawDatabase, find_decompressor
 from mdrecall.sessions.readers import list_conversations
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 from tests.hosts.model import Model
 from tests.openclaw.program import Gateway, OpenClaw
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from mdrecall.extras.page.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
 from mdrecall.extras.page.read import _turn_pages, show_note
 from mdrecall.sessions.host_conversations import FollowedHost, HostState
-from mdrecall.types import ReadResult
+from mdrecall.types.search import ReadResult
 from tests.conftest import Workspace
 from tests.page.conftest import Site, serve
 from tests.page.visits import make_visit, open_memories

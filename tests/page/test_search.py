@@ -9,7 +9,7 @@ import pytest
 
 from mdrecall.extras.page.search import _show_passage, draw_bar
 from mdrecall.search.query import find_matches, find_stems
-from mdrecall.types import SearchResult
+from mdrecall.types.search import SearchResult
 from tests.conftest import Workspace
 from tests.page.conftest import READING, Site, serve
 from tests.test_visibility import KEYS, SECRETS, Claw, can_see

@@ -7,7 +7,7 @@ import pytest
 
 from mdrecall.extras.page.state import _describe, _describe_indexed, _describe_search, _describe_watcher
 from mdrecall.mcp_server.memories import IndexRun
-from mdrecall.types import Progress
+from mdrecall.types.sync import Progress
 from tests.cli.test_status import status
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks

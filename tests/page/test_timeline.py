@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Page
 
 from mdrecall.extras.page.timeline import _show_item, _size
-from mdrecall.types import Conversation, NoteFile
+from mdrecall.types.documents import NoteFile
+from mdrecall.types.transcripts import Conversation
 from tests.conftest import Workspace
 from tests.page.axe import find_faults
 from tests.page.conftest import Site, serve

@@ -7,7 +7,7 @@ import pytest
 
 from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.sessions.host_formats import About
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.providers.server import KEY, ProviderServer

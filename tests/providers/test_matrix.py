@@ -16,7 +16,8 @@ from mdrecall.embed.remote import client, embedder, transport
 from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.errors import EmbedderError
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer, SyncReport
+from mdrecall.types.search import SearchAnswer
+from mdrecall.types.sync import SyncReport
 from tests.conftest import Workspace
 from tests.embed.asking import address_of, asking, embed, everything_said
 from tests.providers import faults

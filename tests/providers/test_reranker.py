@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer, SearchResult
+from mdrecall.types.search import SearchAnswer, SearchResult
 from mdrecall.wire import answer_to_json
 from tests.conftest import Workspace, values_of
 from tests.embed.tiny_gguf import write_reranker

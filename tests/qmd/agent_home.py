@@ -16,7 +16,7 @@ from mdrecall.extras.qmd.collections import Collections, plan_collections
 from mdrecall.extras.qmd.database import QmdDatabase
 from mdrecall.extras.qmd.process import Output, Program, index_path, prepare
 from mdrecall.extras.qmd.update import IndexUpdate
-from mdrecall.types import Stop, never
+from mdrecall.types.sync import Stop, never
 from tests.qmd.real import Tools, node_of
 
 PATIENCE_S = 20

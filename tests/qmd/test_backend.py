@@ -13,7 +13,7 @@ import pytest
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, QueryError, SymlinkRefused
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
-from mdrecall.types import SyncReport
+from mdrecall.types.sync import SyncReport
 from mdrecall.wire import answer_to_json
 from tests.processes import until
 from tests.qmd.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits

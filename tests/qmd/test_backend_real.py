@@ -12,7 +12,7 @@ from mdrecall.memory import Memory
 from mdrecall.search.score import probability
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 from tests.conftest import values_of
 from tests.processes import marked, until
 from tests.qmd.models import write_models

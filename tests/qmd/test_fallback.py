@@ -19,7 +19,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
 )
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer, SearchRequest
+from mdrecall.types.search import SearchAnswer, SearchRequest
 from tests.conftest import Workspace
 from tests.engine.fake_backend import FakeBackend, status_of
 from tests.processes import until

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 from tests.processes import PATIENCE_S, holding, until
 from tests.qmd.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits, is_alive
 

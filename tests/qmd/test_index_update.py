@@ -21,7 +21,8 @@ from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.locks import FileLock
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.text.redact import make_redactor
-from mdrecall.types import Issue, Stop, never
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted
 
 

@@ -12,7 +12,7 @@ from mdrecall.search.score import probability
 from mdrecall.search.stages import Candidate, RankingOptions
 from mdrecall.text.markdown import heading_above
 from mdrecall.text.words import Analyser
-from mdrecall.types import SearchRequest
+from mdrecall.types.search import SearchRequest
 from tests.conftest import values_of
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"

@@ -10,7 +10,8 @@ from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, P
 from mdrecall.extras.qmd.collections import Collections
 from mdrecall.extras.qmd.search import QmdSearch, RawHit
 from mdrecall.extras.qmd.session import Session
-from mdrecall.types import Issue, Stop, never
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import Stop, never
 from tests.qmd.agent_home import Reply, Scripted
 
 Found = tuple[tuple[RawHit, ...], tuple[Issue, ...]]

@@ -12,7 +12,7 @@ from mdrecall.config.settings import QmdUpdate
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
 from mdrecall.extras.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.locks import FileLock
-from mdrecall.types import Progress, Stop
+from mdrecall.types.sync import Progress, Stop
 from tests.qmd.agent_home import PATIENCE_S, AgentHome, Scripted, until
 from tests.qmd.real import Tools
 

@@ -31,7 +31,8 @@ from mdrecall.text.markdown import is_role, is_user, split_line, split_passages
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import common_beginning, porter_stem, stem
 from mdrecall.tools import notes, sessions, toolset
-from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
+from mdrecall.types.documents import Collection, SourceName
+from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult
 from tests.record.ranking import rank_chunks
 
 SNIPPET = "# Plan\n\nThe boat is blue.\n  It leaks.\u2028x\n\nSource: memory/a.md#L3-L5"

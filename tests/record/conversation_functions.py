@@ -16,7 +16,7 @@ from mdrecall.sessions.messages import (
     wrap_memory,
 )
 from mdrecall.sessions.visibility import Rules, explain_withheld, read_party, why_hidden
-from mdrecall.types import HostRecord, Step, TranscriptRecord
+from mdrecall.types.transcripts import HostRecord, Step, TranscriptRecord
 from tests.text.test_index_format import make_notes
 
 TURNS: tuple[dict[str, Any], ...] = (

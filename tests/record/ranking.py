@@ -14,7 +14,8 @@ from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.days import ms_of_day
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser, is_unspaced_text
-from mdrecall.types import Collection, Marks, Match, SearchAnswer, SearchResult, StoredChunk, Traits
+from mdrecall.types.documents import Collection, Marks, StoredChunk, Traits
+from mdrecall.types.search import Match, SearchAnswer, SearchResult
 from tests.conftest import values_of
 
 TODAY = date(2026, 3, 12).toordinal()

@@ -13,7 +13,7 @@ from mdrecall.text.redact.masking import find, make_redactor, redact
 from mdrecall.text.redact.user_patterns import compile_patterns
 from mdrecall.text.statements import find_change, read_statement, read_statements
 from mdrecall.text.time_reader import LANGUAGES
-from mdrecall.types import SourceName, StoredChunk, StoredDocument
+from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
 
 #: Wednesday, 15 July 2026, and the last day of a leap month, a Thursday.
 TODAY, LEAP_DAY = days.day_number(2026, 7, 15) or 0, days.day_number(2024, 2, 29) or 0

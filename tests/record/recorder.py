@@ -15,7 +15,7 @@ import mdrecall
 from mdrecall.cli.main import COMMANDS as ALL
 from mdrecall.cli.main import PARTS, build_parser, main
 from mdrecall.config.openclaw_file import json_schema
-from mdrecall.types import SearchRequest
+from mdrecall.types.search import SearchRequest
 from tests.conftest import environment
 from tests.record.commands import COMMANDS
 from tests.record.functions import RECORDED

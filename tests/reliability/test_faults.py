@@ -14,7 +14,8 @@ from mdrecall.config.load import load
 from mdrecall.engine.open import open_backend
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
-from mdrecall.types import Issue, SearchAnswer
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import SearchAnswer
 from tests.conftest import Workspace
 from tests.reliability.content import Content, content_of, files_beside, fresh_content
 from tests.reliability.faults import FAULTS, Disk, Fault, Kind, Point

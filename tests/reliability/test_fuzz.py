@@ -16,7 +16,7 @@ from mdrecall.config.settings import IGNORED_FOLDERS
 from mdrecall.errors import QueryError, ReadError, RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.notes.opening import decode, is_binary
-from mdrecall.types import MODES, Mode
+from mdrecall.types.search import MODES, Mode
 from tests.conftest import Workspace, examples
 from tests.reliability.content import content_of
 

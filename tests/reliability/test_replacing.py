@@ -17,7 +17,9 @@ from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.connect import IndexLocation, connect
 from mdrecall.store.sqlite.tables import PAGE_SIZE
-from mdrecall.types import Issue, SearchAnswer, SearchRequest, Visible
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.transcripts import Visible
 from tests.conftest import Workspace, examples
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
 

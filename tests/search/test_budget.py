@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mdrecall.search.results import fit_results, fit_snippets
 from mdrecall.text.markdown import utf16_units
-from mdrecall.types import SearchResult
+from mdrecall.types.search import SearchResult
 
 snippets = st.lists(st.tuples(st.text(max_size=300), st.sampled_from(["", "memory/a.md#L1-L9"])), max_size=8)
 

@@ -7,7 +7,7 @@ from mdrecall.search.query import parse_query
 from mdrecall.search.score import TermFinder, TextMemory, Weights, weigh
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser
-from mdrecall.types import Match
+from mdrecall.types.search import Match
 
 WORDS = (
     "deploy",

@@ -6,7 +6,8 @@ import pytest
 
 from mdrecall.errors import QueryError
 from mdrecall.search.results import MAX_QUERIES, fuse_answers, list_queries
-from mdrecall.types import Issue, SearchAnswer, SearchResult
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import SearchAnswer, SearchResult
 
 
 def found(path: str, score: float, lines: tuple[int, int] = (1, 2), **more: Any) -> SearchResult:

@@ -4,7 +4,8 @@ import pytest
 
 from mdrecall.errors import QueryError, RecallError, StoreError
 from mdrecall.search.results import join_sources, merge_memories
-from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResult, SourceName, confidence_of
+from mdrecall.types.documents import Issue, SourceName
+from mdrecall.types.search import MemoryReport, Reason, SearchAnswer, SearchResult, confidence_of
 
 
 def result(path: str, score: float, *, line: int = 1, source: SourceName = "memory") -> SearchResult:

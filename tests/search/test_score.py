@@ -18,7 +18,7 @@ from mdrecall.search.score import (
     weigh,
     wordless_worth,
 )
-from mdrecall.types import Match, Term
+from mdrecall.types.search import Match, Term
 
 shares = st.floats(0, 1)
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from mdrecall.search.query import parse_query
 from mdrecall.search.score import Weighted, measure_traits, most_promising, similarity, word_weights
-from mdrecall.types import Match, Term, Traits
+from mdrecall.types.documents import Traits
+from mdrecall.types.search import Match, Term
 
 OFFLINE = Traits(unrelated=0.1, related=0.6)
 cosines = st.floats(-1, 1)

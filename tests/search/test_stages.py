@@ -40,7 +40,8 @@ from mdrecall.search.stages import (
 )
 from mdrecall.text.markdown import Passage
 from mdrecall.text.words import Analyser
-from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
+from mdrecall.types.documents import SourceName, StoredChunk, Traits
+from mdrecall.types.search import Match, Mode
 from tests.record.ranking import QUERIES, name_query, rank_chunks, show_answer
 
 DAY_MS = 86_400_000

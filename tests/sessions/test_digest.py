@@ -19,7 +19,7 @@ from mdrecall.sessions.digest import (
     safe_name,
 )
 from mdrecall.text.redact import redact
-from mdrecall.types import HostRecord, Step
+from mdrecall.types.transcripts import HostRecord, Step
 
 ORIGIN = Origin("claude-code", "5f0c1234-aaaa", "/home/ada/shop", "shop@main")
 

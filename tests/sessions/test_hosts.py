@@ -24,7 +24,7 @@ from mdrecall.sessions.hosts import (
     read_steps,
     session_of,
 )
-from mdrecall.types import HostRecord, Step
+from mdrecall.types.transcripts import HostRecord, Step
 from tests.sessions.host_transcripts import (
     ANSWER,
     ASKED,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mdrecall.sessions.jsonl import one_line, parse_blocks, parse_object
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.openclaw_events import EventParser
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 
 KEY = "sk-abcdefghijklmnopqrst"
 

@@ -14,7 +14,8 @@ from mdrecall.errors import FileMissing, FileUnreadable, ReadError
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.openclaw_database import find_decompressor
 from mdrecall.sessions.readers import find_conversation, list_conversations, read_transcript
-from mdrecall.types import Listing, TranscriptRecord
+from mdrecall.types.documents import Listing
+from mdrecall.types.transcripts import TranscriptRecord
 from tests.sessions.openclaw_store import OpenClawStore, message
 
 LONG = "the lighthouse " + " ".join(f"word{number}" for number in range(600))

@@ -9,7 +9,7 @@ from mdrecall.sessions.host_conversations import HostState, HostTranscripts
 from mdrecall.sessions.host_formats import About
 from mdrecall.sessions.messages import wrap_memory
 from mdrecall.sessions.own_words import MAX_CHARS, split_words
-from mdrecall.types import TranscriptRecord
+from mdrecall.types.transcripts import TranscriptRecord
 
 
 @pytest.mark.parametrize(

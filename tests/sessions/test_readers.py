@@ -21,7 +21,8 @@ from mdrecall.sessions import readers
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.readers import Transcripts, open_transcripts
 from mdrecall.text.redact import make_redactor
-from mdrecall.types import Conversation, Listing, SourceName, Stamp, TranscriptRecord
+from mdrecall.types.documents import Listing, SourceName, Stamp
+from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 _PREFIX, _ENDING = "sessions/list/", ".list.json"

@@ -18,7 +18,7 @@ from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import SqliteStore, find_library
 from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.words import Analyser
-from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
+from mdrecall.types.documents import Document, Embedding, IndexedChunk, Space, StoredSpace
 from tests.postgres_server import POOLER, POSTGRES
 
 STAMP = (1, 2, 3, 4)

@@ -12,18 +12,9 @@ from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
 from mdrecall.search.query import parse_query
 from mdrecall.text.days import EPOCH, day_number
-from mdrecall.types import (
-    NO_FIELDS,
-    NO_MARKS,
-    Document,
-    Fields,
-    IndexedChunk,
-    Link,
-    Marks,
-    SourceStatus,
-    Transcript,
-)
-from mdrecall.types.documents import part_path
+from mdrecall.types.documents import NO_FIELDS, NO_MARKS, Document, Fields, IndexedChunk, Link, Marks, part_path
+from mdrecall.types.sync import SourceStatus
+from mdrecall.types.transcripts import Transcript
 from tests.conftest import examples
 from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, ids_of, indexed
 

@@ -3,7 +3,7 @@
 import threading
 
 from mdrecall.interfaces import Store
-from mdrecall.types import Embedding, Job
+from mdrecall.types.documents import Embedding, Job
 from tests.store.stores import OTHER, SPACE, OpenStore, chunk_ids, found_in, indexed, rebuild
 
 #: A word that every document has in its title.

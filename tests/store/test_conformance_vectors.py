@@ -3,7 +3,7 @@
 import pytest
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.types import Embedding, Job, PendingChunk
+from mdrecall.types.documents import Embedding, Job, PendingChunk
 from tests.store.stores import OTHER, SPACE, OpenStore, find_space, indexed, pack, pack_passages, put
 
 

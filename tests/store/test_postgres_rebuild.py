@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.types import Embedding, Space
+from mdrecall.types.documents import Embedding, Space
 from tests.postgres_server import Server
 from tests.store.stores import STORES, OpenStore, found_in, indexed, opener, rebuild
 

@@ -15,7 +15,7 @@ from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy
 from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.tables import APPLICATION_ID, VERSION
-from mdrecall.types import Embedding, Space
+from mdrecall.types.documents import Embedding, Space
 from tests.store.stores import OWNER, STAMP, found_in, indexed
 
 

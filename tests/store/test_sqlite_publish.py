@@ -19,7 +19,8 @@ from mdrecall.memory import Memory
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
-from mdrecall.types import Progress, SearchAnswer
+from mdrecall.types.search import SearchAnswer
+from mdrecall.types.sync import Progress
 from tests.conftest import Workspace
 from tests.engine.embedders import HashEmbedder
 from tests.processes import finish, python

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite import SqliteStore, find_library
-from mdrecall.types import Embedding, Space
+from mdrecall.types.documents import Embedding, Space
 from tests.conftest import Workspace, examples
 from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
 

@@ -12,7 +12,7 @@ from mdrecall.text.annotations import (
     unpack_marks,
 )
 from mdrecall.text.notes import iter_note_chunks
-from mdrecall.types import NO_MARKS, Marks
+from mdrecall.types.documents import NO_MARKS, Marks
 
 
 @pytest.mark.parametrize(

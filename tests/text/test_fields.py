@@ -4,7 +4,7 @@ import pytest
 
 from mdrecall.text.annotations import pack_values
 from mdrecall.text.notes import LinkTable, NoteLink, read_fields, unpack_fields
-from mdrecall.types import NO_FIELDS, Fields, Link
+from mdrecall.types.documents import NO_FIELDS, Fields, Link
 
 FRONT_MATTER = [
     ("---\ntitle: Trip to Porto\n---\nx", Fields(title="Trip to Porto")),

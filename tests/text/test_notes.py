@@ -3,7 +3,7 @@
 import pytest
 
 from mdrecall.text.notes import iter_note_chunks, join_chunks
-from mdrecall.types import Marks, StoredChunk
+from mdrecall.types.documents import Marks, StoredChunk
 
 #: Files as ``MEMORY.md``, each with the lines of its chunks in an index of OpenClaw 2026.9.6, written down from a run.
 OPENCLAW_CHUNKS = [

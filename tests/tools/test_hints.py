@@ -16,7 +16,7 @@ from mdrecall.tools.toolset import (
     advice_for,
     message_with_action,
 )
-from mdrecall.types import Reason, SearchAnswer, SearchResult
+from mdrecall.types.search import Reason, SearchAnswer, SearchResult
 
 CLASSES = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RecallError)]
 NOT_FOR_MODELS = re.compile(r"--\w|`|\bmdrecall \w|\bpip\b|\(\)|openclaw")

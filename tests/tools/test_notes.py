@@ -14,7 +14,7 @@ from mdrecall.errors import KeyRefused, RateLimited, ReadError, RecallError, Sto
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import NOTICE, READ_NOTICE, SESSION_NOTICE, memory_tools, search_memory
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
-from mdrecall.types import SearchAnswer
+from mdrecall.types.search import SearchAnswer
 
 
 def open_configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:

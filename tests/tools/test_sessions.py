@@ -13,7 +13,8 @@ from mdrecall.tools import sessions
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.sessions import MAX_HISTORY_BYTES, MAX_SEARCH_BYTES, read_history, search_sessions
 from mdrecall.tools.toolset import Toolset, render_json
-from mdrecall.types import Conversation, SearchResult, TranscriptRecord
+from mdrecall.types.search import SearchResult
+from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 KEY = "agent:main:main"
 SEARCH = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}

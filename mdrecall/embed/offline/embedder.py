@@ -22,7 +22,8 @@ from mdrecall.embed.offline.languages import Found, Languages, Pieces, find_word
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import fold
-from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.sync import ProgressCallback
 
 if TYPE_CHECKING:
     from mdrecall.embed.offline.word_vectors import Table

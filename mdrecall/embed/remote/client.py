@@ -24,7 +24,7 @@ from mdrecall.errors import (
     RateLimited,
     WrongAnswer,
 )
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 
 _T = TypeVar("_T")
 #: Retries wait 0.5, 1, 2 … seconds: long enough for a short hiccup, short enough for three within one sync.

@@ -11,7 +11,8 @@ from mdrecall.embed.models import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
 from mdrecall.embed.remote.providers import EmbedRequest, Provider
 from mdrecall.errors import EmbedderError, InputRefused, WrongAnswer
-from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.sync import ProgressCallback
 
 #: A server may load a model of several gigabytes before its first answer.
 _QUERY_S = 60.0

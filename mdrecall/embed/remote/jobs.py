@@ -10,7 +10,7 @@ from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS, gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
-from mdrecall.types import Embedding, EmbedInput, JobState
+from mdrecall.types.documents import Embedding, EmbedInput, JobState
 
 _ASK = RetryPolicy(seconds=60.0, retries=3)
 #: Creating a job may cost money, so it is not repeated before it is known that no job exists.

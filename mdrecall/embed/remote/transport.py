@@ -20,7 +20,7 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from mdrecall.types import Secret
+from mdrecall.types.documents import Secret
 
 #: A host that does not accept a connection within 10 seconds is down or unreachable.
 _CONNECT_S = 10.0

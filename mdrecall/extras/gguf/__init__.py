@@ -15,7 +15,8 @@ from mdrecall.embed.models import RECIPE_VERSION, Prompts, ScoreScale, Unexpecte
 from mdrecall.errors import EmbedderError, InputRefused, ModelFileError
 from mdrecall.extras.gguf import model_file
 from mdrecall.extras.gguf.model import GgufModel, Runtime
-from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.sync import ProgressCallback
 
 #: Numbers of llama.cpp's pooling types.
 _NO_POOLING, _MEAN = 0, 1

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, ModelFileError, install_command
 from mdrecall.extras.gguf import worker
 from mdrecall.extras.gguf.model_file import Header, check_header, fetch_model, parse_reference, read_stamp
-from mdrecall.types import Progress, ProgressCallback
+from mdrecall.types.sync import Progress, ProgressCallback
 
 _T = TypeVar("_T")
 

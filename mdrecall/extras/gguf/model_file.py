@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from mdrecall.embed.download import BadContent, RemoteFile, fetch, folder_lock
 from mdrecall.errors import ModelFileError
-from mdrecall.types import ProgressCallback
+from mdrecall.types.sync import ProgressCallback
 
 DEFAULT = "hf:ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/embeddinggemma-300m-qat-Q8_0.gguf"
 HUB = "https://huggingface.co"

@@ -23,7 +23,7 @@ from mdrecall.interfaces import Embedder
 from mdrecall.search.score import measure_traits
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.text.words import Analyser, fold, script_share, tokens
-from mdrecall.types import EmbedInput, Traits
+from mdrecall.types.documents import EmbedInput, Traits
 
 #: OpenClaw's default.
 DEFAULT_IMPORTANCE = 0.7

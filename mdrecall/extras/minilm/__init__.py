@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from mdrecall.embed.download import RemoteFile, fetch, folder_lock, hash_file, matches
 from mdrecall.embed.models import join_title
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
-from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.sync import ProgressCallback
 
 RECIPE_VERSION = 1
 """Raise it whenever the same weights would give different vectors."""

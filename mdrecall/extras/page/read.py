@@ -11,7 +11,8 @@ from mdrecall.life.curate import Curator
 from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.annotations import least_trusted, line_origins, path_origin
 from mdrecall.text.notes import read_fields
-from mdrecall.types import NoteFile, ReadResult
+from mdrecall.types.documents import NoteFile
+from mdrecall.types.search import ReadResult
 from mdrecall.types.transcripts import TranscriptRecord
 
 #: What a page shows at once: more is slow to draw on a phone and long to scroll.

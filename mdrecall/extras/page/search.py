@@ -7,12 +7,13 @@ from mdrecall.errors import FileMissing, RecallError
 from mdrecall.extras.page.page import Answer, Child, Html, Page, Visit, join, plural, tag
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.several import search_several
-from mdrecall.types import SearchAnswer, SearchRequest, SearchResult, Why
+from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult, Why
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from mdrecall.types import Confidence, SourceName
+    from mdrecall.types.documents import SourceName
+    from mdrecall.types.search import Confidence
 
 #: A score in the words of this page.
 MEANINGS: Mapping["Confidence", str] = {"high": "sure", "medium": "likely", "low": "weak"}

@@ -6,8 +6,8 @@ from typing import Any
 from mdrecall.config.environment import shorten
 from mdrecall.extras.page.page import Html, Page, Redirect, Visit, hide, join, plural, require_owner, tabulate, tag
 from mdrecall.hosts.shown import describe, list_answers, silence
-from mdrecall.types import Issue, Status
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import Issue, parse_citation
+from mdrecall.types.sync import Status
 
 #: What one reads of a list of problems.
 _MAX_ISSUES = 20

@@ -14,7 +14,8 @@ from mdrecall.extras.page.page import Html, Page, Visit, join, plural, show_page
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.text.notes import read_front_matter
-from mdrecall.types import Conversation, NoteFile
+from mdrecall.types.documents import NoteFile
+from mdrecall.types.transcripts import Conversation
 
 #: A day on which a folder was copied has every note of it; a page shows these many of them.
 _PER_PAGE = 50

@@ -26,7 +26,8 @@ from mdrecall.extras.postgres.documents import PostgresChunks, PostgresDocuments
 from mdrecall.extras.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, grant
 from mdrecall.locks import is_alive
 from mdrecall.store.common import StampCache, make_job
-from mdrecall.types import ContentSizes, Embedding, Holder, Job
+from mdrecall.types.documents import Embedding, Job
+from mdrecall.types.sync import ContentSizes, Holder
 
 __all__ = ["Database", "PostgresStore", "this_machine"]
 

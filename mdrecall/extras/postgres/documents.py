@@ -21,8 +21,22 @@ from mdrecall.store import common, vectors
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
 from mdrecall.text.index_terms import index_terms
-from mdrecall.types import Embedding, Match, PendingChunk, SourceStatus, Space, StoredSpace, Term, Transcript
-from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName, StoredChunk, StoredDocument, file_path
+from mdrecall.types.documents import (
+    Chunk,
+    Document,
+    Embedding,
+    IndexedChunk,
+    PendingChunk,
+    SourceName,
+    Space,
+    StoredChunk,
+    StoredDocument,
+    StoredSpace,
+    file_path,
+)
+from mdrecall.types.search import Match, Term
+from mdrecall.types.sync import SourceStatus
+from mdrecall.types.transcripts import Transcript
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192

@@ -33,7 +33,7 @@ from mdrecall.extras.postgres.postings import (
 from mdrecall.extras.postgres.schema import to_bytes, to_text
 from mdrecall.store.common import ROW_BUDGET, Wanted, encode_names
 from mdrecall.text.index_terms import index_terms
-from mdrecall.types import Term
+from mdrecall.types.search import Term
 
 #: The size classes: a block has fewer chunks than the limit of its own, and a class has as many blocks at most. Large
 #: blocks are dear to write again: with one of each class, a first index of 100,000 chunks wrote each chunk five times.

@@ -17,7 +17,9 @@ from mdrecall.extras.qmd.process import Program, find_program, index_path
 from mdrecall.locks import FileLock
 from mdrecall.search.query import parse_query
 from mdrecall.state_files import make_private_folder
-from mdrecall.types import Issue, ProgressCallback, SearchAnswer, SearchRequest, Status, Stop, SyncReport, never
+from mdrecall.types.documents import Issue
+from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.sync import ProgressCallback, Status, Stop, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.answers import QmdAnswers

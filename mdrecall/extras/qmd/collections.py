@@ -20,7 +20,8 @@ from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, is_note_file, matches_glob
 from mdrecall.state_files import make_private_folder
-from mdrecall.types import Issue, SourceName, Stop, never
+from mdrecall.types.documents import Issue, SourceName
+from mdrecall.types.sync import Stop, never
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.process import Program

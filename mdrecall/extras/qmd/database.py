@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramUnreadable
-from mdrecall.types import Issue
+from mdrecall.types.documents import Issue
 
 _BUSY_HINT = "Try again when qmd has finished writing to it."
 _DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."

@@ -23,7 +23,8 @@ from mdrecall.sessions.host_conversations import export_name
 from mdrecall.sessions.readers import open_transcripts
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.text.redact import Redactor
-from mdrecall.types import Issue, Listing, Stop, never
+from mdrecall.types.documents import Issue, Listing
+from mdrecall.types.sync import Stop, never
 
 #: The heading of an exported file and the blank line after it.
 _HEAD_LINES = 2

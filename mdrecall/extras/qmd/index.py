@@ -10,7 +10,8 @@ from mdrecall.extras.qmd.collections import CollectionPaths, list_folders, plan_
 from mdrecall.extras.qmd.database import QmdDatabase
 from mdrecall.extras.qmd.process import index_path
 from mdrecall.notes.files import MemoryFiles
-from mdrecall.types import FileChange, Issue, Probe, ProgressCallback, SourceName, SourceStatus, Status, SyncReport
+from mdrecall.types.documents import Issue, SourceName
+from mdrecall.types.sync import FileChange, Probe, ProgressCallback, SourceStatus, Status, SyncReport
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.update import Updater

@@ -25,7 +25,8 @@ from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.markdown import split_passages, titles
 from mdrecall.text.notes import iter_note_chunks
 from mdrecall.text.words import Analyser, is_unspaced_text, stem
-from mdrecall.types import Chunk, Match, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
+from mdrecall.types.documents import Chunk, SourceName, StoredChunk, Traits
+from mdrecall.types.search import Match, SearchAnswer, SearchRequest, Term
 
 # The strength of a term that occurs n times is n / (n + 0.6): 0.63 for one occurrence, approaching 1 for many.
 _HALF = 0.6

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from mdrecall import errors
 from mdrecall.config.settings import Settings
 from mdrecall.state_files import load, make_private_folder, save
-from mdrecall.types import Stop, never
+from mdrecall.types.sync import Stop, never
 
 #: Where qmd runs. A ``.qmd/index.yml`` in the working folder or above it overrides every other configuration, whatever
 #: the environment says. Above the root there is nothing.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from mdrecall import errors
 from mdrecall.search.query import MAX_QUERY_CHARS
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, surface_words, tokens
-from mdrecall.types import Issue
+from mdrecall.types.documents import Issue
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.collections import Collections

@@ -25,7 +25,8 @@ from mdrecall.extras.qmd.process import Program
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.state_files import load, make_private_folder, save
-from mdrecall.types import Issue, Progress, ProgressCallback, Stop, never
+from mdrecall.types.documents import Issue
+from mdrecall.types.sync import Progress, ProgressCallback, Stop, never
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.export import SessionExport

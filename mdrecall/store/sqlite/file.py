@@ -17,7 +17,7 @@ from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, Sto
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import connect, sidecar_files
 from mdrecall.store.sqlite.tables import bump, current_revision, explain_error, rows, transaction, translate_errors
-from mdrecall.types import ContentSizes
+from mdrecall.types.sync import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
 WAIT_S = 5.0

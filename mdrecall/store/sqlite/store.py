@@ -24,8 +24,19 @@ from mdrecall.store.sqlite.connect import IndexLocation
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
 from mdrecall.text.days import is_of_days
-from mdrecall.types import Embedding, Job, Match, SourceStatus, StoredChunk, StoredDocument, Term, Transcript
-from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName
+from mdrecall.types.documents import (
+    Chunk,
+    Document,
+    Embedding,
+    IndexedChunk,
+    Job,
+    SourceName,
+    StoredChunk,
+    StoredDocument,
+)
+from mdrecall.types.search import Match, Term
+from mdrecall.types.sync import SourceStatus
+from mdrecall.types.transcripts import Transcript
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """

@@ -25,7 +25,7 @@ from mdrecall.store import vectors as shared
 from mdrecall.store.common import explain_dropped, explain_replaced, make_pending
 from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
+from mdrecall.types.documents import Embedding, PendingChunk, Space, StoredSpace
 
 #: SQLite keeps a row on its page if it leaves 35 bytes of it; the other columns and lengths take fewer than 45.
 _BLOCK_BYTES = sql.PAGE_SIZE - 80
