@@ -356,7 +356,7 @@ def _draw(figures: Figures) -> str:
     for name, share, tokens in points:
         x, y = left + width * tokens / most, top + height * (1 - share)
         parts.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="6" fill="#2a6f97"/>')
-        parts.append(f'<text x="{x + 11:.0f}" y="{y + 22:.0f}">{name}: {share:.0%}, {tokens:.0f} tokens</text>')
+        parts.append(f'<text x="{x + 11:.0f}" y="{y - 12:.0f}">{name}: {share:.0%}, {tokens:.0f} tokens</text>')
     parts.append(f'<text x="{left}" y="{top + height + 24}">tokens for the model, from 0</text>')
     label = "Questions for which the agent has evidence, against the tokens that it costs"
     return (
