@@ -60,12 +60,6 @@ class Memory:
                 self._opened = self._opened or open_backend(cast(Loaded, self.loaded), one_shot=True)
         return self._opened
 
-    def limit_to(self, projects: tuple[str, ...]) -> Self:
-        """Return this memory without conversations and entries of other projects; without a project, all of it."""
-        limited = type(self)(self.settings, self._backend, self.loaded)
-        limited._projects = projects
-        return limited
-
     def _index(self) -> Index:
         """Return the index that answers now."""
         return next(self._backend.indexes())
@@ -420,3 +414,10 @@ def limit_results(settings: Settings, max_results: int | None = None) -> int:
         return max(1, max_results)
     is_qmd = settings.memory.backend == "qmd"
     return settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results
+
+
+def limit_memory(memory: Memory, projects: tuple[str, ...]) -> Memory:
+    """Return a memory without conversations and entries of other projects; without a project, all of it."""
+    limited = Memory(memory.settings, memory._backend, memory.loaded)
+    limited._projects = projects
+    return limited

@@ -217,10 +217,10 @@ ROOMS = {
     "extras/page": (2553, 12),
     "extras/postgres": (2697, 6),
     "extras/qmd": (2983, 13),
-    "hosts": (2490, 12),
+    "hosts": (2491, 12),
     "interfaces": (507, 1),
     "life": (2869, 11),
-    "mcp_server": (2147, 10),
+    "mcp_server": (2149, 10),
     "notes": (2558, 10),
     "plugins": (134, 1),
     "search": (2369, 6),
@@ -229,7 +229,7 @@ ROOMS = {
     "text": (4904, 16),
     "tools": (1154, 4),
     "types": (1033, 6),
-    ".": (2536, 15),
+    ".": (2537, 15),
 }
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
 #: rounded up: they differ a little between versions of Python.

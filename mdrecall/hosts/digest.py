@@ -299,9 +299,10 @@ def _close(path: str, progress: Progress, settings: Settings, now: datetime) -> 
             return None
         if _find_mark(settings, progress) >= outline.first:
             # A note has a part of it already, because the file is older. The transcript is read again.
-            progress, text = progress._replace(number=0, offset=0, seen=""), ""
+            progress, outline, text = progress._replace(number=0, offset=0, seen=""), Outline(), ""
         if not text:
-            save_progress(path, progress._replace(outline=Outline()))
+            # A title alone is no section; it is that of what comes later.
+            save_progress(path, progress._replace(outline=Outline(title=outline.title)))
             return None
         save_progress(path, progress._replace(section=text, day=f"{at:%Y-%m-%d}"))
         state_files.save(_pending_path(settings), {"file": os.path.basename(path)})

@@ -163,9 +163,11 @@ class Toolbox:
 
     def open(self, name: str) -> "Memory":
         """Return a memory as the project of this server's folder may see it: all of it in the folder of the notes."""
+        from mdrecall.memory import limit_memory
+
         memory = self._memories.get(name)
         if name not in self._limited:
-            self._limited[name] = memory.limit_to(list_projects(find_current_folder(), memory.settings.workspace))
+            self._limited[name] = limit_memory(memory, list_projects(find_current_folder(), memory.settings.workspace))
         return self._limited[name]
 
     def _pop_workspaces(self, tool: str, arguments: dict[str, Any], session_key: str) -> tuple[str, ...]:

@@ -71,6 +71,14 @@ def start(talk: Conversation, settings: Settings, **event: Any) -> list[str]:
     return written
 
 
+def test_a_title_that_has_no_line_yet_is_that_of_the_next_part(settings: Settings, talk: Conversation) -> None:
+    talk.turn("a look at the pool of connections", "Ok.")
+    assert compact(talk, settings) is None
+    talk.turn("go on", "We keep 12 connections because 20 made the proxy time out.")
+    assert compact(talk, settings) == f"memory/{DAY}.md"
+    assert note(settings).startswith("## Session 09:00 shop: a look at the pool of connections\n- ")
+
+
 def test_stops_write_nothing_and_a_compaction_writes_one_section(settings: Settings, talk: Conversation) -> None:
     talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
     stop(talk, settings)

@@ -284,7 +284,7 @@ def test_conversations_are_found_beside_notes_and_change_nothing_of_what_notes_a
     for number in range(5):
         said = f"The database pool of office {number} has connections to the database of the bakery."
         keep(hooks, tmp_path, f"{said} {SAID}", repository(tmp_path / str(number)), session=f"e{number}")
-    (hooks.workspace.path / "memory" / f"{DAY}.md").unlink()
+    (hooks.workspace.path / "memory" / f"{DAY}.md").unlink(missing_ok=True)
     assert find(PROMPT, source="memory") == before
     assert {path: score for path, score in find(PROMPT).items() if path.startswith("memory/")} == before
     assert next(iter(find(ASKED))).startswith("sessions/claude-code/e")

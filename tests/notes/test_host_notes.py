@@ -13,6 +13,7 @@ from mdrecall.engine.conversations import open_files
 from mdrecall.errors import PathRefused
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.life.supersede import find_replaced, list_conflicts
+from mdrecall.memory import limit_memory
 from mdrecall.notes.repository import project_of
 from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import HostChoice, HostState
@@ -95,9 +96,9 @@ def test_a_memory_is_found_in_its_project_alone(machine: Machine) -> None:
     assert (found.project, found.origin, host_of(found.path)) == (project_of(str(machine.shop)), "agent", "claude-code")
     text = "The deploy queue is called marigold.\n"
     assert machine.memory().read(found.path).text == text
-    assert machine.memory().limit_to((found.project,)).read(found.path).text == text
+    assert limit_memory(machine.memory(), (found.project,)).read(found.path).text == text
     for path in (found.path, str(at / "memory" / "pool.md")):
-        assert machine.memory().limit_to((project_of(str(machine.bank)),)).read(path).text == ""
+        assert limit_memory(machine.memory(), (project_of(str(machine.bank)),)).read(path).text == ""
 
 
 def test_worktrees_share_the_memory_of_their_repository(machine: Machine, tmp_path: Path) -> None:
