@@ -259,7 +259,7 @@ def describe_parts(site: Site, settings: Settings) -> dict[str, str]:
     is_free, tools = site.scope in (host.granted or SCOPES), " and ".join(READING_TOOLS)
     confirmed = ", which the agent confirms once" if own.flush else ""
     return {
-        "recall": say(own.prompt, "adds lines to a prompt that fit it, from notes and this project", f"{at}.prompt"),
+        "recall": say(own.prompt, "adds lines that fit your prompt, from notes and this project", f"{at}.prompt"),
         "conversations": say(is_followed, said, command),
         "digest": say(own.digest, "writes what a session did into the note of its day", f"{at}.digest"),
         "wishes": say(own.session_start, f"shows your standing wishes{confirmed}", f"{at}.sessionStart, {at}.flush"),
