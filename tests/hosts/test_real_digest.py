@@ -110,7 +110,7 @@ def test_a_compaction_finds_the_digest_written_and_repeats_nothing_of_it(
     host.ask("Now paint the barn.", folder, "--resume", session)
     host.ask("/compact", folder, "--resume", session)
     assert model.requests_with("keep names, identifiers, paths and decisions word for word")
-    model.teach("water the garden", say="Done for today.")
+    model.teach("water the garden", say="We water it in the evening because of the sun.")
     host.ask("Please water the garden.", folder, "--resume", session)
     assert until(lambda: "water the garden" in notes(folder)), notes(folder)
     parts = [tuple(map(int, part)) for part in re.findall(r"lines=(\d+)-(\d+) -->", notes(folder))]
