@@ -217,7 +217,7 @@ ROOMS = {
     "extras/page": (2553, 12),
     "extras/postgres": (2697, 6),
     "extras/qmd": (2983, 13),
-    "hosts": (2491, 12),
+    "hosts": (2494, 12),
     "interfaces": (507, 1),
     "life": (2869, 11),
     "mcp_server": (2149, 10),

@@ -32,8 +32,8 @@ _MAX_BYTES = 256 * 1024
 _FIELDS = {"at", "host", "session", "project", "event", "ms", "why", "lines"}
 #: Texts that can be silenced at a time; before another one, the oldest is let back in.
 _MAX_SILENCED = 300
-#: A text is recognised by the hashes of up to six runs of five words, half of which must be there: how much of a
-#: passage is shown differs from prompt to prompt.
+#: A text is recognised by the hashes of up to six runs of five words. Half of the runs are enough, because prompts
+#: show different parts of a passage.
 _RUNS, _RUN_WORDS = 6, 5
 # What stands beside a text on a line for a model: its place, before or after it, or its day.
 _PLACE = compile_later(
@@ -90,7 +90,7 @@ def read_log(settings: Settings, session: str = "") -> Iterator[dict[str, Any]]:
 def list_shown(call: HookCall) -> tuple[set[str], bool]:
     """Return what the model of a session was shown since it began, and True if this is not its first prompt.
 
-    What was shown before a compaction, after which a session begins anew, is shown again.
+    A compaction begins a session anew, so passages that were shown before it may be shown again.
     """
     shown, is_later = set[str](), False
     for found in read_log(call.settings, call.event.session):
@@ -187,7 +187,10 @@ def _split(text: str) -> list[str]:
 
 
 def _hash_runs(settings: Settings, units: list[str], words: int) -> list[str]:
-    """Return the hash of each run in a text, as a text of so many words has them. No table helps to guess them."""
+    """Return the hash of each run of words in a text. A text of fewer ``words`` than a run has is one run.
+
+    The workspace is the key of the hashes, so that no table of common phrases reveals them.
+    """
     size, key = min(_RUN_WORDS, words), settings.workspace.encode(errors="replace")[-32:]
     runs = ("\0".join(units[first : first + size]) for first in range(len(units) - size + 1)) if size else ()
     return [blake2s(run.encode(errors="replace"), key=key, digest_size=5).hexdigest() for run in runs]

@@ -111,7 +111,7 @@ class Host(NamedTuple):
     refusal: str = "block"
     """The ``decision`` that lets the model go on instead of stopping."""
     granted: tuple[str, ...] = ()
-    """The scopes in which it is told that tools that only read need no question; empty if it asks for none of them."""
+    """The scopes whose installation allows the reading tools in advance; empty if the host never asks for them."""
     timeout_unit: Literal["s", "ms"] = "s"
     """The unit of ``timeout`` in its configuration of hooks."""
     max_chars: int = _MAX_CHARS
