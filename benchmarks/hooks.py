@@ -15,10 +15,12 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.scale import write_notes
+from benchmarks.measure import cpu_seconds
+from benchmarks.notes import make_sentences, write_notes
 
 EVENTS = ("session-start", "prompt", "stop", "session-end")
 PROMPT = "how many connections does the database pool have?"
@@ -43,7 +45,8 @@ class Bench:
         self.projects = base / ".claude" / "projects" / "-shop"
         self.env = {"PATH": os.environ["PATH"], "HOME": str(base), "MDRECALL_STATE_DIR": str(base / "state")}
         self.env["CLAUDE_CODE_SESSION_ATTENDED"] = "1"
-        words = write_notes(self.notes, files)
+        write_notes(self.notes, files)
+        sentences = make_sentences(1)
         now = datetime.now(UTC)
         facts = (f"- Fact {number} about the shop and its pool.\n" for number in range(99))
         (self.notes / "MEMORY.md").write_text("".join(facts))
@@ -61,7 +64,7 @@ class Bench:
         draw = random.Random(1)
         for number in range(conversations):
             at = now - timedelta(days=1 + number / 4)
-            said = [(" ".join(draw.choices(words, k=draw.randint(5, 60))), at) for _ in range(_TURNS)]
+            said = [(" ".join(islice(sentences, draw.randint(1, 5))), at) for _ in range(_TURNS)]
             self.write(f"past-{number}", said)
         self._call("sessions", "hosts", "follow", "claude-code", "--all")
         self._call("index")
@@ -147,11 +150,7 @@ def _program() -> str:
 
 
 def _cpu_of(process: int | None) -> float:
-    """Return the CPU seconds that a process has used, which are counted in steps of 10 ms; Linux only."""
-    if process is None:
-        return 0.0
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return cpu_seconds(process) if process else 0.0
 
 
 if __name__ == "__main__":

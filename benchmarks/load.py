@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from benchmarks.scale import read_words
+from benchmarks.notes import make_questions, make_sentences
 from mdrecall.memory import Memory
 from mdrecall.types.search import SearchAnswer
 
@@ -29,6 +29,8 @@ class Place(NamedTuple):
     """Where a soak happens."""
 
     workspace: str
+    notes: int
+    """How many notes there are to ask about."""
     env: dict[str, str]
     records: str
     """The folder that every process writes its record into."""
@@ -73,19 +75,18 @@ def _open(place: Place, on_search: bool) -> Memory:
 
 def read(place: Place, threads: int, pace: float, seconds: float, on_search: bool, begin: Barrier) -> None:
     """Search from several threads, each so many times a second."""
-    words = read_words()[20:4000]
     with _recording(place) as record, _open(place, on_search) as memory:
 
         def search(number: int) -> None:
             draw = random.Random(f"{os.getpid()} {number}")
-            for _ in _paced(pace, seconds, draw):
-                query = " ".join(draw.choices(words, k=draw.randint(1, 5)))
+            questions = make_questions(Path(place.workspace), place.notes, draw.getrandbits(64))
+            for _, query in zip(_paced(pace, seconds, draw), questions, strict=False):
                 with record.errors():
                     began = time.perf_counter()
                     answer = memory.search(query)
                     record.note(what="search", seconds=time.perf_counter() - began, **_told(answer))
 
-        memory.search(words[0])
+        memory.search("warm up")
         begin.wait(_START_S)
         running = [threading.Thread(target=search, args=(number,)) for number in range(threads)]
         for thread in running:
@@ -169,7 +170,7 @@ class Writer:
         self._made = 0
         self._old = sorted(path.relative_to(workspace).as_posix() for path in workspace.rglob("*.md"))
         self._own: dict[str, str] = {}
-        self._words = read_words()
+        self._sentences = make_sentences(1)
         self.held = ""
         """A note that is neither deleted nor moved."""
 
@@ -248,7 +249,7 @@ class Writer:
     def _line(self) -> tuple[str, str]:
         self._planted += 1
         word = f"planted{self._planted:07d}"
-        return f"- {' '.join(self._draw.choices(self._words, k=self._draw.randint(3, 12)))} {word}\n", word
+        return f"- {next(self._sentences)} {word}\n", word
 
 
 class _Prober:

@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scale import write_notes
-from benchmarks.speed import SETTLE_S
+from benchmarks.measure import SETTLE_S
+from benchmarks.notes import write_notes
 
 TICK_S = 0.001
 COUNT = 200

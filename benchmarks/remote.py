@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scale import write_notes
+from benchmarks.notes import write_notes
 
 LATENCY_S = 0.02
 DIMENSIONS = 384

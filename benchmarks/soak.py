@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 from benchmarks import load
 from benchmarks.load import Place
-from benchmarks.scale import write_notes
-from benchmarks.speed import SETTLE_S
+from benchmarks.measure import SETTLE_S
+from benchmarks.notes import write_notes
 from mdrecall.memory import Memory
 from tests.reliability.content import digest_of, files_beside
 
@@ -97,7 +97,7 @@ class Soak:
             "MDRECALL_STATE_DIR": str(scratch / "state"),
             "PATH": os.environ["PATH"],
         }
-        self._place = Place(str(self._workspace), self._env, str(scratch / "records"))
+        self._place = Place(str(self._workspace), options.files, self._env, str(scratch / "records"))
         self._samples: list[dict[str, Any]] = []
         self._errors: list[str] = []
         self._events: Counter[str] = Counter()

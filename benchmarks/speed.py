@@ -1,260 +1,362 @@
-"""The speed of indexing and searching: ``python -m benchmarks.speed``.
+"""How fast mdrecall is, each figure beside its aim: ``python -m benchmarks.speed``.
 
-Makes workspaces of 2,000 and 20,000 notes of about 1.6 KB with the word frequencies of real text (``benchmarks.scale``)
-and measures in one run on the same files: mdrecall, the same with keyword search only, and plain FTS5
-(``benchmarks.floor``). Then the vector search over 10,000 and 100,000 chunks, beside one pass over a matrix of their
-vectors. Seconds depend on the machine; compare the ratios.
+    python -m benchmarks.speed                        # 2,001 notes and 12,000 chunks
+    python -m benchmarks.speed --only search cold     # some of it
+    python -m benchmarks.speed --large --million      # 122,000 and a million chunks as well
+    python -m benchmarks.speed --qmd PATH             # where qmd is, if it is not on the PATH
+
+Times are CPU times, as multiples of ``python -c pass`` or of another program, which take turns with what they are
+compared with. The notes are made of sentences (``benchmarks.notes``), and every question is new; a fifth of them names
+an identifier and a fifth a day. A search is one of a process that stays alive and looks for changed files first. The
+*floor* is a plain FTS5 index of the same chunks (``benchmarks.floor``). With a load above the number of cores, repeat.
 """
 
 import argparse
+import cProfile
 import json
+import multiprocessing
 import os
-import random
-import resource
+import pstats
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import apsw
+from benchmarks.measure import (
+    SETTLE_S,
+    McpServer,
+    Workspace,
+    describe_machine,
+    format_number,
+    format_table,
+    resident_mb,
+    run,
+    run_pass,
+    spread,
+    take_cpu_ms,
+    write_json,
+)
+from benchmarks.notes import make_questions, write_notes
+from benchmarks.peers import make_mdrecall, make_qmd
+from benchmarks.plot import Panel, draw_panels
 
-from benchmarks import floor
-from benchmarks.scale import read_words, write_notes
-from mdrecall.cli.start import ask
+PARTS = ("search", "mcp", "index", "change", "cold")
+#: The notes of each size; a note is two chunks.
+SMALL, MIDDLE, LARGE, MILLION = 2_001, 6_000, 61_000, 500_000
+#: A warm search as a multiple of ``python -c pass``, by the number of notes.
+SEARCH_AIMS = {SMALL: 0.35, MIDDLE: 0.5, LARGE: 1.2, MILLION: 4.0}
+#: The start of Python that absolute aims are stated for.
+_PASS_MS = 11.0
+#: What the first index and a warm process of 2,001 notes took before searches were made to do less.
+_INDEX_MB, _WARM_MB = 105, 77
+_QUESTIONS, _WARMING, _AT_ONCE = 100, 5, 10
+_PROJECT = Path(__file__).parent.parent
+#: The panels of the plot, and the figures in each with their short names.
+PANELS = {
+    "A search, CPU ms": {
+        "cold, CPU ms": "cold",
+        "search, CPU ms": "warm",
+        "search p95, CPU ms": "warm, p95",
+        "search by words, CPU ms": "by words",
+    },
+    "First search of a process, CPU ms": {"first search, CPU ms": "first"},
+    "Indexing, CPU ms": {"first index, CPU ms": "first", "unchanged, CPU ms": "unchanged"},
+    "Memory, MB": {"first index, peak MB": "indexing", "warm memory, MB": "warm process"},
+}
 
-SETTLE_S = 2.2
+
+class Line(NamedTuple):
+    """A figure, what it should be at most, and the load of the machine when it was taken."""
+
+    name: str
+    value: float
+    aim: float | None
+    unit: str
+    load: float
+    detail: str = ""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000], help="sizes of the workspaces")
-    parser.add_argument("--chunks", type=int, nargs="*", default=[10_000, 100_000], help="sizes for the vector search")
-    parser.add_argument("--repeat", type=int, default=7, help="how often the short commands are run")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure these parts only")
+    parser.add_argument("--notes", type=int, nargs="*", help="sizes other than these four")
+    parser.add_argument("--large", action="store_true", help="122,000 chunks as well: several minutes")
+    parser.add_argument("--million", action="store_true", help="a million chunks as well: 3 GB of disk, an hour")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the notes here, and use them again")
+    parser.add_argument("--qmd", default=shutil.which("qmd") or "", metavar="PATH", help="default: on the PATH")
+    parser.add_argument("--real", type=Path, default=_PROJECT / "docs", help="real notes (default: the documents)")
+    parser.add_argument("--questions", type=int, default=_QUESTIONS, help="how many are asked of each size")
+    parser.add_argument("--repeat", type=int, default=5, help="how often commands are run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures of all sizes as SVG")
     options = parser.parse_args(arguments)
-    tables = []
-    for count in options.files:
-        scratch = Path(tempfile.mkdtemp(prefix="mdrecall-speed-"))
-        try:
-            tables.append(measure(scratch, count, options.repeat))
-        finally:
-            shutil.rmtree(scratch)
-        print_table(tables[-1])
-    for count in options.chunks:
-        with tempfile.TemporaryDirectory(prefix="mdrecall-speed-") as scratch_dir:
-            tables.append(measure_vectors(Path(scratch_dir), count))
-        print_table(tables[-1])
-    if options.json:
-        options.json.write_text(json.dumps(tables, indent=2) + "\n")
+    sizes = options.notes or [SMALL, MIDDLE, *[LARGE] * options.large, *[MILLION] * options.million]
+    print(describe_machine(), flush=True)
+    found: list[dict[str, Any]] = []
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="mdrecall-speed-") as scratch:
+        for count in sizes:
+            workspace = Workspace((options.keep or Path(scratch)).absolute() / str(count))
+            try:
+                found.append(Bench(workspace, count, options, lines).measure())
+            finally:
+                shutil.rmtree(workspace.base if not options.keep else workspace.state, ignore_errors=True)
+    print_lines(lines)
+    print_sizes(found)
+    machine = describe_machine()
+    write_json(options.json, {"machine": machine, "lines": [line._asdict() for line in lines], "sizes": found})
+    if options.plot:
+        options.plot.write_text(draw_sizes(found, machine))
     return 0
 
 
-def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
-    workspace = scratch / "workspace"
-    words = write_notes(workspace, count)
-    env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
-    env.pop("PYTHONDONTWRITEBYTECODE", None)
-    recall = [str(Path(sys.executable).with_name("mdrecall"))]
-    here = ["--workspace", str(workspace)]
-    database = scratch / "floor.db"
-    queries = [" ".join(random.Random(seed).choices(words, k=4)) for seed in range(200)]
+class Bench:
+    """One workspace, and the figures that were taken in it."""
 
-    def measure_time(command: list[str]) -> float:
-        began = time.perf_counter()
-        subprocess.run(command, env=env, check=False, capture_output=True, timeout=600)
-        return time.perf_counter() - began
+    def __init__(self, workspace: Workspace, count: int, options: argparse.Namespace, lines: list[Line]) -> None:
+        self._workspace, self._count, self._options, self._lines = workspace, count, options, lines
+        self._asked = make_questions(workspace.notes, count, seed=time.time_ns())
+        self.figures: dict[str, Any] = {"notes": count}
 
-    def median(command: list[str]) -> float:
-        return statistics.median(measure_time(command) for _ in range(repeat))
+    def measure(self) -> dict[str, Any]:
+        """Return the figures of this size."""
+        if not self._workspace.notes.exists():
+            write_notes(self._workspace.notes, self._count)
+            time.sleep(SETTLE_S)
+        only = self._options.only
+        is_small = self._count == SMALL
+        if "index" in only and is_small:
+            self._compare_index()
+        else:
+            self._index(self._workspace, "first index")
+        if "search" in only:
+            self._search()
+        if "cold" in only:
+            self._run_commands()
+        if "change" in only and is_small:
+            self._change()
+        if "mcp" in only and is_small:
+            self._compare_mcp()
+        return self.figures
 
-    time.sleep(SETTLE_S)
-    by_words = scratch / "words.json"
-    by_words.write_text('{"memorySearch": {"provider": "none"}}')
-    floor_runs, word_runs, first_runs = [], [], []
-    for _ in range(3):
-        database.unlink(missing_ok=True)
-        floor_runs.append(
-            measure_time([sys.executable, "-m", "benchmarks.floor", "index", str(workspace), str(database)])
+    def _add(self, name: str, value: float, aim: float | None, unit: str = "×", detail: str = "") -> None:
+        """Keep a figure that has an aim, and show it."""
+        line = Line(name, value, aim, unit, os.getloadavg()[0], detail)
+        self._lines.append(line)
+        print(f"  {name}: {format_number(value)} {unit}", file=sys.stderr, flush=True)
+
+    def _index(self, workspace: Workspace, name: str, *more: str) -> float:
+        shutil.rmtree(workspace.state, ignore_errors=True)
+        cost = workspace.run("index", *more)
+        self.figures[f"{name}, CPU ms"], self.figures[f"{name}, peak MB"] = cost.cpu_ms, cost.peak_mb
+        self.figures["disk / text"] = workspace.index_bytes() / workspace.text_bytes()
+        return cost.cpu_ms
+
+    def _compare_index(self) -> None:
+        """Index by words only, then by words and vectors, in turns with the floor."""
+        by_words = self._workspace.base / "words.json"
+        by_words.write_text('{"memorySearch": {"provider": "none"}}')
+        floor = [sys.executable, "-m", "benchmarks.floor", "index", str(self._workspace.notes)]
+        taken: dict[str, list[float]] = {"floor": [], "words": [], "both": []}
+        for number in range(min(3, self._options.repeat)):
+            database = self._workspace.base / f"floor-{number}.db"
+            taken["floor"].append(run([*floor, str(database)], self._workspace.env, Path.cwd()).cpu_ms)
+            taken["words"].append(self._index(self._workspace, "words only", "--config", str(by_words)))
+            taken["both"].append(self._index(self._workspace, "first index"))
+        medians = {name: statistics.median(values) for name, values in taken.items()}
+        self.figures |= {f"index, {name}, CPU ms": value for name, value in medians.items()}
+        for name, kind, aim in (("first index ÷ floor", "both", 5.0), ("the same, words only", "words", 3.0)):
+            detail = f"{medians[kind]:,.0f} ÷ {medians['floor']:,.0f} ms"
+            self._add(name, medians[kind] / medians["floor"], aim, detail=detail)
+        self._add("disk ÷ text, generated notes", self.figures["disk / text"], None)
+        with tempfile.TemporaryDirectory(prefix="mdrecall-speed-") as scratch:
+            real = Workspace(Path(scratch))
+            shutil.copytree(self._options.real, real.notes, ignore=_ignore_other_files)
+            real.run("index")
+            detail = f"{real.text_bytes() / 1e6:.1f} MB of {self._options.real.name}"
+            self._add("disk ÷ text, real notes", real.index_bytes() / real.text_bytes(), 1.9, detail=detail)
+        self._add("peak memory of the first index", self.figures["first index, peak MB"], _INDEX_MB, "MB")
+
+    def _search(self) -> None:
+        """Search in a process that stays alive, in turns with ``python -c pass``."""
+        with run_searcher(self._workspace, next(self._asked)) as ask:
+            self.figures["first search, CPU ms"] = ask("first", ())[0]
+            time.sleep(SETTLE_S)
+            for how in ("search", "keyword"):
+                ask(how, islice(self._asked, _WARMING))
+            passes, taken = [], list[float]()
+            while len(taken) < self._options.questions:
+                passes.append(run_pass())
+                taken += ask("search", islice(self._asked, _AT_ONCE))
+            figures = {
+                "search": spread(taken),
+                "search by words": spread(ask("keyword", islice(self._asked, _AT_ONCE * 3))),
+                "search for the": spread(ask("search", [f"the {name}" for name in ("", "a", "of", "and", "in", "to")])),
+            }
+            for kind in ("sentence", "identifier", "day"):
+                questions = make_questions(self._workspace.notes, self._count, time.time_ns(), [kind])
+                figures[f"search, {kind}"] = spread(ask("search", islice(questions, _AT_ONCE * 2)))
+            calls = statistics.median(ask("calls", islice(self._asked, _AT_ONCE * 2)))
+            self.figures |= {f"{name}, CPU ms": value.median for name, value in figures.items()}
+            self.figures["search p95, CPU ms"] = figures["search"].p95
+            self.figures["warm memory, MB"], self.figures["chunks"] = ask("memory", ())
+        base, search = statistics.median(passes), figures["search"]
+        self.figures |= {"python -c pass, CPU ms": base, "calls": calls}
+        size = (
+            f"{self._count - self._count % 10:,} notes"
+            if self._count == SMALL
+            else f"{self.figures['chunks']:,} chunks"
         )
-        shutil.rmtree(scratch / "state", ignore_errors=True)
-        word_runs.append(measure_time([*recall, "index", *here, "--config", str(by_words)]))
-        shutil.rmtree(scratch / "state", ignore_errors=True)
-        first_runs.append(measure_time([*recall, "index", *here]))
-    figures: dict[str, float] = {
-        "floor: first index": statistics.median(floor_runs),
-        "first index, words only": statistics.median(word_runs),
-        "first index": statistics.median(first_runs),
-        "index, nothing changed": median([*recall, "index", *here]),
-    }
-    search = [*recall, "search", queries[0], *here]
-    commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "cold search, words only": [*search, "--no-warm", "--mode", "keyword"],
-        "cold search": [*search, "--no-warm"],
-        # A process that takes more than 20 ms to greet is not waited for: on a busy machine some are cold searches.
-        "cold search, with a warm process": search,
-        "floor: cold search": [sys.executable, "-m", "benchmarks.floor", "search", str(database), queries[0]],
-    }
-    with warm_process(recall, here, env):
-        # In turn, so that a machine that is busy for a while is so for all of them.
-        rounds = [{name: measure_time(command) for name, command in commands.items()} for _ in range(repeat)]
-    figures |= {name: statistics.median(times[name] for times in rounds) for name in commands}
-    note = next(workspace.glob("memory/**/*.md"))
-    note.write_text(note.read_text() + "\nOne more line about the walrus.\n")
-    figures["index, one file changed"] = measure_time([*recall, "index", *here])
-    figures |= warm(workspace, env, database, queries)
-    text_bytes = sum(path.stat().st_size for path in workspace.rglob("*.md"))
-    index_bytes = sum(path.stat().st_size for path in (scratch / "state").rglob("*.sqlite*"))
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return {
-        "files": count,
-        "text_mb": round(text_bytes / 1e6, 2),
-        "seconds": {name: round(value, 4) for name, value in figures.items()},
-        "ratios": {
-            "first index, words only / floor": figures["first index, words only"] / figures["floor: first index"],
-            "first index / floor": figures["first index"] / figures["floor: first index"],
-            "first index / words only": figures["first index"] / figures["first index, words only"],
-            "cold search, words only / pass": figures["cold search, words only"] / figures["python -c pass"],
-            "cold search / python -c pass": figures["cold search"] / figures["python -c pass"],
-            "cold search, with a warm process / pass": (
-                figures["cold search, with a warm process"] / figures["python -c pass"]
-            ),
-            "index bytes / text bytes": index_bytes / text_bytes,
-        },
-        "peak_rss_mb": round(peak),
-    }
+        if self._count == SMALL:
+            self._add("function calls of a search", calls, 6_000, "")
+        detail = ", ".join(f"{name.partition(', ')[2]} {figures[name].median:.1f}" for name in figures if ", " in name)
+        aim = SEARCH_AIMS.get(self._count)
+        detail = f"{search.median:.1f} ÷ {base:.1f} ms; {detail}"
+        self._add(f"warm search ÷ python -c pass, {size}", search.median / base, aim, detail=detail)
+        self._add(f"p95 ÷ median, {size}", search.p95 / search.median, 2.0)
+        most = _WARM_MB if self._count == SMALL else None
+        self._add(f"memory of a warm process, {size}", self.figures["warm memory, MB"], most, "MB")
+
+    def _run_commands(self) -> None:
+        """Run single commands in turns: an index without changes, and a cold search."""
+        taken: dict[str, list[float]] = {"pass": [], "unchanged": [], "cold": []}
+        for question in islice(self._asked, self._options.repeat):
+            taken["pass"].append(run_pass())
+            taken["unchanged"].append(self._workspace.run("index").cpu_ms)
+            taken["cold"].append(self._workspace.run("search", "--no-warm", "--", question).cpu_ms)
+        medians = {name: statistics.median(values) for name, values in taken.items()}
+        self.figures |= {f"{name}, CPU ms": medians[name] for name in ("unchanged", "cold")}
+        if self._count == SMALL:
+            detail = f"{medians['cold']:.0f} ÷ {medians['pass']:.1f} ms"
+            self._add("cold search ÷ python -c pass", medians["cold"] / medians["pass"], 8.0, detail=detail)
+
+    def _change(self) -> None:
+        """Index one changed note with a command."""
+        passes, taken = [], []
+        for number, path in enumerate(islice(sorted(self._workspace.notes.rglob("*.md")), 7, 7 + self._options.repeat)):
+            path.write_text(f"{path.read_text()}\nOne more sentence about walrus number {number}.\n")
+            passes.append(run_pass())
+            taken.append(self._workspace.run("index").cpu_ms)
+        base, change = statistics.median(passes), statistics.median(taken)
+        detail = f"{change:.0f} ms where python -c pass takes {base:.1f}"
+        scaled = change * _PASS_MS / base
+        self._add(f"index of one changed note, at {_PASS_MS:.0f} ms a start", scaled, 100, "ms", detail)
+
+    def _compare_mcp(self) -> None:
+        """Ask mdrecall's and qmd's MCP servers the same in turns."""
+        if not self._options.qmd:
+            print("qmd is not on the PATH: without --qmd nothing is compared with it.", file=sys.stderr)
+            return
+        peers = [make_mdrecall(self._workspace), make_qmd(os.path.abspath(self._options.qmd), self._workspace)]
+        for command in peers[1].first:
+            run(command, peers[1].env, self._workspace.notes)
+        servers = [McpServer(peer.server, peer.env, self._workspace.notes) for peer in peers]
+        try:
+            for kind, aim in (("sentence", 0.8), ("identifier", 1.0)):
+                questions = make_questions(self._workspace.notes, self._count, time.time_ns(), [kind])
+                taken: list[list[tuple[float, int, int]]] = [[], []]
+                for number, question in enumerate(islice(questions, _WARMING + self._options.questions)):
+                    for place, (peer, server) in enumerate(zip(peers, servers, strict=True)):
+                        cpu_ms, answer = server.take_cpu_ms(peer.call(question))
+                        results = json.loads(answer)["result"]["structuredContent"]["results"]
+                        if number >= _WARMING:
+                            taken[place].append((cpu_ms, len(results), len(answer)))
+                ours, theirs = ([statistics.mean(column) for column in zip(*each, strict=True)] for each in taken)
+                medians = [statistics.median(cpu for cpu, _, _ in each) for each in taken]
+                self.figures[f"MCP, {kind}"] = {"median": medians, "mean": [ours, theirs]}
+                detail = f"{medians[0]:.1f} ÷ {medians[1]:.1f} ms; {ours[1]:.1f} and {theirs[1]:.1f} results"
+                detail += f", {ours[2] / 1000:.1f} and {theirs[2] / 1000:.1f} kB"
+                self._add(f"MCP ÷ qmd, {kind}s", medians[0] / medians[1], aim, detail=detail)
+        finally:
+            for server in servers:
+                server.close()
+
+
+def _ignore_other_files(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if not name.endswith(".md") and not os.path.isdir(os.path.join(folder, name))]
 
 
 @contextmanager
-def warm_process(recall: list[str], here: list[str], env: dict[str, str]) -> Iterator[None]:
-    """Have ``mdrecall watch --warm`` run, once it listens and has answered a search."""
-    process = subprocess.Popen([*recall, "warm", *here], env=env, stderr=subprocess.PIPE)
+def run_searcher(workspace: Workspace, question: str) -> Iterator[Callable[[str, Iterable[str]], list[float]]]:
+    """Open a memory in a process of its own, and give what asks it questions and returns what each took."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=answer_questions, args=(workspace, question, there))
+    process.start()
+    there.close()
+
+    def ask(how: str, questions: Iterable[str]) -> list[float]:
+        here.send((how, list(questions)))
+        answer: list[float] = here.recv()
+        return answer
+
     try:
-        assert process.stderr
-        process.stderr.readline()
-        while ask(["search", "walrus", *here], env) is None:
-            time.sleep(0.1)
-        yield
+        yield ask
     finally:
-        process.terminate()
-        process.communicate()
+        here.close()
+        process.join()
 
 
-def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str]) -> dict[str, float]:
-    """Search in one process, with the check for changed files that comes before every search, and without it."""
+def answer_questions(workspace: Workspace, question: str, pipe: Connection) -> None:
+    """Search with one memory until the other end of the pipe is closed."""
     from mdrecall.memory import Memory
 
-    db = apsw.Connection(str(database))
-    with Memory.open(workspace, env=env) as memory:
-        memory.sync()
-        time.sleep(SETTLE_S)
-        memory.sync()
-        whole = spread(memory.search, queries)
-        look = spread(lambda query: memory.sync(), queries[:20])
-        followed = spread(lambda query: memory.issues(), queries)
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
-        config.write('{"memorySearch": {"sync": {"onSearch": false}}}')
-        config.flush()
-        with Memory.open(workspace, env={**env, "MDRECALL_CONFIG": config.name}) as memory:
-            memory.search(queries[0])
-            alone = spread(memory.search, queries)
-            words = spread(lambda query: memory.search(query, mode="keyword"), queries)
-    plain = spread(lambda query: floor.search(db, query), queries)
-    return {
-        "warm search p50": whole[0],
-        "warm search p95": whole[1],
-        "sync, nothing changed p50": look[0],
-        "of it: look for changes p50": followed[0],
-        "of it: search p50": alone[0],
-        "of it: search p95": alone[1],
-        "search by words only p50": words[0],
-        "search by words only p95": words[1],
-        "floor: warm search p50": plain[0],
-        "floor: warm search p95": plain[1],
-    }
+    began = time.process_time()
+    with Memory.open(workspace.notes, env=workspace.env) as memory:
+        memory.search(question)
+        first_ms = 1000 * (time.process_time() - began)
+        acts: dict[str, Callable[[list[str]], list[float]]] = {
+            "first": lambda questions: [first_ms],
+            "search": lambda questions: take_cpu_ms(memory.search, questions),
+            "keyword": lambda questions: take_cpu_ms(lambda each: memory.search(each, mode="keyword"), questions),
+            "calls": lambda questions: [count_calls(memory.search, each) for each in questions],
+            "memory": lambda questions: [resident_mb(), memory.status().chunks],
+        }
+        try:
+            while True:
+                how, questions = pipe.recv()
+                pipe.send(acts[how](questions))
+        except EOFError:
+            return
 
 
-def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
-    """Measure vector search, keyword search and one pass over a matrix in one process."""
-    import numpy
-
-    from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.engine.chunk_embedder import ChunkEmbedder
-    from mdrecall.engine.searcher import Searcher
-    from mdrecall.engine.vector_search import VectorSearcher
-    from mdrecall.search.stages import RankingOptions
-    from mdrecall.store.sqlite import SqliteStore
-    from mdrecall.text.words import Analyser
-    from mdrecall.types.search import SearchRequest
-
-    embedder = OfflineEmbedder()
-    words = read_words()
-    queries = [" ".join(random.Random(seed).choices(words[20:4000], k=4)) for seed in range(100)]
-    store = SqliteStore(str(scratch / "index.sqlite"), is_ours=True, owner=("main", "/"))
-    put_chunks(store, words, count)
-    ChunkEmbedder(store, embedder, most_cached=0).fill()
-    options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)
-    vectors = VectorSearcher(store.vectors, [embedder], older={}, timeout_s=1)
-    searcher = Searcher(store.chunks, Analyser(), options, vectors)
-    searcher.search(SearchRequest(queries[0]))
-    both: dict[str, tuple[float, float]] = {
-        "keyword search": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),
-        "hybrid search": spread(lambda query: searcher.search(SearchRequest(query)), queries),
-    }
-    matrix = numpy.random.default_rng(1).standard_normal((count, embedder.dimensions)).astype(numpy.float32)
-    one = matrix[0].copy()
-    both["one pass over the matrix"] = spread(lambda query: matrix @ one, queries)
-    store.admin.close()
-    figures = {f"{name} p50": value[0] for name, value in both.items()}
-    over = figures["hybrid search p50"] - figures["keyword search p50"]
-    return {
-        "chunks": count,
-        "seconds": {**{name: round(value, 5) for name, value in figures.items()}, "hybrid over keyword": over},
-        "ratios": {"hybrid over keyword / one pass": over / figures["one pass over the matrix p50"]},
-    }
+def count_calls(act: Callable[[str], object], question: str) -> int:
+    """Return how many functions a call calls in its thread, those written in C included."""
+    profile = cProfile.Profile()
+    profile.runcall(act, question)
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-def put_chunks(store: Any, words: list[str], count: int) -> None:
-    """Store chunks of about 300 characters, a thousand in each document."""
-    from mdrecall.types.documents import Chunk, Document, IndexedChunk
-
-    draw = random.Random(1)
-    frequency = list(accumulate(1 / (rank + 2) for rank in range(len(words))))
-    for first in range(0, count, 1000):
-        chunks = []
-        for number in range(first, min(count, first + 1000)):
-            text = " ".join(draw.choices(words, cum_weights=frequency, k=50))
-            chunks.append(IndexedChunk(Chunk(number + 1, number + 1, text, 0, ()), text, "", ""))
-        document = Document("memory", f"memory/{first}.md", "", "00", (0, 0, 0, 0), 0)
-        store.documents.put([(document, chunks)], "benchmark")
+def print_lines(lines: Iterable[Line]) -> None:
+    rows = []
+    for line in lines:
+        aim = f"≤ {line.aim:g}" if line.aim is not None else ""
+        mark = "" if line.aim is None else "yes" if line.value <= line.aim else "NO"
+        rows.append((line.name, f"{format_number(line.value)} {line.unit}", aim, mark, f"{line.load:.1f}", line.detail))
+    print(format_table(("", "figure", "aim", "holds", "load", ""), rows))
 
 
-def spread(act: Callable[[str], object], queries: list[str]) -> tuple[float, float]:
-    taken = []
-    for query in queries:
-        began = time.perf_counter()
-        act(query)
-        taken.append(time.perf_counter() - began)
-    taken.sort()
-    return taken[len(taken) // 2], taken[int(len(taken) * 0.95)]
+def print_sizes(sizes: Sequence[Mapping[str, Any]]) -> None:
+    """Print the figures of all sizes, a column for each."""
+    names = dict.fromkeys(name for size in sizes for name in size if not isinstance(size[name], dict))
+    rows = [[name, *(format_number(size[name]) if name in size else "–" for size in sizes)] for name in names]
+    print("\n" + format_table(["", *(f"{size['notes']:,} notes" for size in sizes)], rows))
 
 
-def print_table(table: dict[str, Any]) -> None:
-    if "files" in table:
-        print(f"\n{table['files']:,} files, {table['text_mb']} MB of text, peak RSS {table['peak_rss_mb']} MB")
-    else:
-        print(f"\n{table['chunks']:,} chunks")
-    for name, value in table["seconds"].items():
-        print(f"  {name:34}{value * 1000:>10.1f} ms")
-    for name, value in table["ratios"].items():
-        print(f"  {name:34}{value:>10.2f} ×")
+def draw_sizes(sizes: Sequence[Mapping[str, Any]], machine: str) -> str:
+    """Return a plot of how the figures grow with the chunks."""
+    panels = []
+    for title, figures in PANELS.items():
+        lines = {short: [(size["chunks"], size[name]) for size in sizes] for name, short in figures.items()}
+        panels.append(Panel(title, lines))
+    return draw_panels(f"mdrecall by the number of chunks ({machine})", panels)
 
 
 if __name__ == "__main__":

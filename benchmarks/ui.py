@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.scale import write_notes
+from benchmarks.notes import write_notes
 from benchmarks.ui_world import write_world
 
 if TYPE_CHECKING:
