@@ -1,0 +1,116 @@
+"""The encoder: it reads a text as a whole, where the table adds up its words. Slower, so no search waits for it.
+
+training/encoder makes its file. What that says about itself is read without numpy.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+from mdrecall.embed.offline.encoder_file import EncoderFile, explain_damage
+from mdrecall.errors import EmbedderUnavailable, install_command
+from mdrecall.text.markdown import split_passages
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
+from mdrecall.types.sync import ProgressCallback
+
+if TYPE_CHECKING:
+    from mdrecall.embed.offline.transformer import Transformer
+    from mdrecall.embed.offline.wordpiece import WordPiece
+
+_FOLDER = os.path.dirname(__file__)
+#: The file in the wheel.
+ENCODER_FILE = os.path.join(_FOLDER, "encoder.bin")
+_PIECES_FILE = os.path.join(_FOLDER, "pieces.txt")
+# Raise it whenever the same file would give other vectors.
+_RECIPE_VERSION = 1
+# A question is often asked again, by another tool or with another filter.
+_QUERIES_KEPT = 32
+
+
+class EncoderEmbedder:
+    """Embeds queries and the passages of chunks."""
+
+    provider = "encoder"
+    # Cosines of questions with their answers, and with other passages.
+    traits = Traits(scripts=("latin",), unrelated=0.1, related=0.6, input_bytes=1_000_000)
+
+    def __init__(self, path: str = ENCODER_FILE) -> None:
+        self._path = path
+        self._kept = lru_cache(_QUERIES_KEPT)(self._embed_text)
+
+    @property
+    def model(self) -> str:
+        return self._file.header.name
+
+    @property
+    def dimensions(self) -> int:
+        return self._file.header.dimensions
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the embedding space by its file. It holds no computed number: those differ between machines."""
+        return f"{self._file.header.sha256}-{_RECIPE_VERSION}"
+
+    def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
+        """Do nothing: the weights are there."""
+
+    def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+        """Return the vector of a query. Words are not weighted."""
+        return self._kept(text)
+
+    def _embed_text(self, text: str) -> bytes:
+        return bytes(self._embed([text]).astype("<f4"))
+
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
+        """Return the mean vectors of chunks with the vectors of their passages."""
+        parts = [[text[part.start : part.end] for part in split_passages(text)] for _, text in passages]
+        vectors = self._embed([part for some in parts for part in some])
+        from mdrecall.embed.offline.transformer import to_int8, to_unit
+
+        bounds = pairwise(accumulate(map(len, parts), initial=0))
+        groups = [vectors[start:end] for start, end in bounds]
+        return [Embedding(to_unit(some.sum(0)[None]).tobytes(), to_int8(some).tobytes()) for some in groups]
+
+    def interrupt(self) -> None:
+        """Do nothing: a call is over soon."""
+
+    def close(self) -> None:
+        """Release the weights; a later call loads them again."""
+        self._kept.cache_clear()
+        for name in ("_file", "_transformer", "_wordpiece"):
+            vars(self).pop(name, None)
+
+    def _embed(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of texts, one row for each; one of which no word is known is zero."""
+        from mdrecall.embed.offline.wordpiece import is_unknown
+
+        most = self._file.header.tokens
+        tokens = [self._wordpiece.encode(text, most) for text in texts]
+        vectors = self._transformer.embed(tokens)
+        vectors[list(map(is_unknown, tokens))] = 0
+        return vectors
+
+    @cached_property
+    def _file(self) -> EncoderFile:
+        return EncoderFile(self._path)
+
+    @cached_property
+    def _transformer(self) -> "Transformer":
+        try:
+            from mdrecall.embed.offline.transformer import Transformer
+        except ImportError as error:
+            hint = f"Install it with `{install_command('numpy')}`."
+            raise EmbedderUnavailable(f"numpy cannot be loaded: {error}.", hint=hint) from error
+        return Transformer(self._file)
+
+    @cached_property
+    def _wordpiece(self) -> "WordPiece":
+        from mdrecall.embed.offline.wordpiece import WordPiece
+
+        try:
+            with open(_PIECES_FILE, encoding="utf-8") as file:
+                return WordPiece(file.read())
+        except OSError as error:
+            raise explain_damage(_PIECES_FILE, error) from error

@@ -1,0 +1,182 @@
+"""The encoder's arithmetic: a small transformer in numpy, on one thread.
+
+The layers are unpacked at the first text; of the words, only the rows that a text needs.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import groupby, islice
+from typing import Any, NamedTuple
+
+import numpy
+
+from mdrecall.embed.offline.encoder_file import EncoderFile
+
+# Bounds the memory of a batch. With four times as many, embedding took no less time.
+_BATCH_TOKENS = 512
+# OpenBLAS makes a product of up to so many multiplications on the thread that asks for it. More threads would wait for
+# each other longer than they work, and take the processor from everybody else.
+_PRODUCT_AT_ONCE = 1 << 18
+# Rows of a product: with 48 columns of 384 numbers each, one product is about that large.
+_ROWS_AT_ONCE = 14
+
+
+class _Layer(NamedTuple):
+    """The matrices of a layer, and the gains and biases of its two normalisations."""
+
+    qkv: "Linear"
+    out: "Linear"
+    up: "Linear"
+    down: "Linear"
+    attention: tuple[Any, Any]
+    norm: tuple[Any, Any]
+
+
+class Transformer:
+    """Turns token numbers into vectors."""
+
+    def __init__(self, file: EncoderFile) -> None:
+        self._file = file
+        self._header = file.header
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Any:
+        """Return the vectors of texts, given as token numbers, one unit long each."""
+        vectors = numpy.empty((len(texts), self._header.dimensions), numpy.float32)
+        for batch in _group_by_length(texts):
+            vectors[batch] = self._embed_batch(numpy.array([texts[number] for number in batch], numpy.intp))
+        return vectors
+
+    def _embed_batch(self, tokens: Any) -> Any:
+        """Return the vectors of texts that have the same length: without padding, the batch makes no difference."""
+        count, length = tokens.shape
+        states = self._unpack("words", tokens.reshape(-1)).reshape(count, length, -1)
+        states += self._read("positions")[:length]
+        states = states.reshape(count * length, -1)
+        self._normalise(states, self._first_norm)
+        for layer in self._layers:
+            states += layer.out.apply(self._attend(layer.qkv.apply(states).reshape(count, length, -1)))
+            self._normalise(states, layer.attention)
+            inner = layer.up.apply(states)
+            gate = inner * numpy.float32(0.3)
+            gate += numpy.float32(0.5)
+            inner *= numpy.clip(gate, 0, 1, out=gate)
+            states += layer.down.apply(inner)
+            self._normalise(states, layer.norm)
+        mean = to_unit(states.reshape(count, length, -1).mean(1))
+        return to_unit(self._axes.apply(mean))
+
+    def _attend(self, states: Any) -> Any:
+        """Return what each token takes over from the others; ``states`` are its query, key and value."""
+        count, length, _ = states.shape
+        by_head = states.reshape(count, length, 3, self._header.heads, -1)
+        queries, keys, values = by_head.transpose(2, 0, 3, 1, 4)
+        width = values.shape[-1]
+        found = numpy.empty((count, length, self._header.heads, width), numpy.float32)
+        queries = queries * numpy.float32(width**-0.5)
+        step = max(1, _PRODUCT_AT_ONCE // (length * width))
+        for start in range(0, length, step):
+            shares = numpy.matmul(queries[:, :, start : start + step], keys.swapaxes(2, 3))
+            shares -= shares.max(-1, keepdims=True)
+            numpy.exp(shares, out=shares)
+            shares /= shares.sum(-1, keepdims=True)
+            numpy.matmul(shares, values, out=found[:, start : start + step].swapaxes(1, 2))
+        return found.reshape(count * length, -1)
+
+    def _normalise(self, states: Any, norm: tuple[Any, Any]) -> None:
+        """Bring each row to mean 0 and variance 1, then to the gain and bias of the layer."""
+        states -= states.mean(1, keepdims=True)
+        variances = numpy.einsum("ij,ij->i", states, states) / numpy.float32(states.shape[1])
+        states /= numpy.sqrt(variances + numpy.float32(self._header.epsilon))[:, None]
+        states *= norm[0]
+        states += norm[1]
+
+    @cached_property
+    def _layers(self) -> list[_Layer]:
+        return [self._read_layer(number) for number in range(self._header.layers)]
+
+    def _read_layer(self, number: int) -> _Layer:
+        linear = {
+            name: Linear.of(self._unpack(f"{number}.{name}"), self._read(f"{number}.{name}.bias"))
+            for name in ("qkv", "out", "up", "down")
+        }
+        return _Layer(**linear, attention=self._norm(f"{number}.attention"), norm=self._norm(f"{number}.norm"))
+
+    @cached_property
+    def _first_norm(self) -> tuple[Any, Any]:
+        return self._norm("norm")
+
+    @cached_property
+    def _axes(self) -> Any:
+        return Linear.of(self._read("axes"))
+
+    def _norm(self, name: str) -> tuple[Any, Any]:
+        return self._read(f"{name}.gain"), self._read(f"{name}.bias")
+
+    def _part(self, name: str, kind: Any) -> Any:
+        """Return the numbers of a part as they are in the file."""
+        return numpy.frombuffer(self._file.part(name), kind)
+
+    def _read(self, name: str) -> Any:
+        return self._part(name, "<f2").astype(numpy.float32).reshape(self._header.parts[name]["shape"])
+
+    def _unpack(self, name: str, chosen: Any = slice(None)) -> Any:
+        """Return the chosen rows of a matrix that is packed to a few bits a number, the highest bits first."""
+        part = self._header.parts[name]
+        rows, columns = part["shape"]
+        planes = self._part(name, numpy.uint8).reshape(rows, -1, columns // 8)[chosen]
+        bits = numpy.unpackbits(planes, axis=2)
+        codes: Any = bits[:, 0]
+        for plane in range(1, bits.shape[1]):
+            codes = codes << 1 | bits[:, plane]
+        matrix = codes.astype(numpy.float32)
+        matrix -= numpy.float32(2 ** (bits.shape[1] - 1) - 0.5)
+        matrix *= self._part(f"{name}.scale", "<f2")[chosen].astype(numpy.float32)[:, None]
+        return matrix
+
+
+def _group_by_length(texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the places of texts that have the same number of tokens, in batches."""
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    for length, same in groupby(order, key=lambda number: len(texts[number])):
+        while batch := list(islice(same, max(1, _BATCH_TOKENS // length))):
+            yield batch
+
+
+class Linear(NamedTuple):
+    """A matrix in blocks of columns, and its bias."""
+
+    blocks: Any
+    bias: Any = None
+
+    @classmethod
+    def of(cls, matrix: Any, bias: Any = None) -> "Linear":
+        """Cut a matrix, whose rows are what its results are made of, into blocks for products on one thread."""
+        columns, width = matrix.shape
+        most = max(1, _PRODUCT_AT_ONCE // (_ROWS_AT_ONCE * width))
+        step = next(size for size in range(most, 0, -1) if columns % size == 0)
+        return cls(numpy.ascontiguousarray(matrix.reshape(-1, step, width).swapaxes(1, 2)), bias)
+
+    def apply(self, rows: Any) -> Any:
+        """Return the product of each row with the matrix, plus the bias."""
+        count, width = rows.shape
+        blocks, _, step = self.blocks.shape
+        found = numpy.empty((count, blocks * step), numpy.float32)
+        whole = count - count % _ROWS_AT_ONCE
+        for start, end, size in ((0, whole, _ROWS_AT_ONCE), (whole, count, count - whole)):
+            if end > start:
+                into = found[start:end].reshape(-1, size, blocks, step).swapaxes(1, 2)
+                numpy.matmul(rows[start:end].reshape(-1, 1, size, width), self.blocks, out=into)
+        if self.bias is not None:
+            found += self.bias
+        return found
+
+
+def to_unit(rows: Any) -> Any:
+    """Return rows scaled to unit length."""
+    lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
+    return rows / numpy.maximum(lengths, numpy.float32(1e-12))[:, None]
+
+
+def to_int8(rows: Any) -> Any:
+    """Return rows as signed bytes, which keep only their directions."""
+    return numpy.rint(rows * (127 / numpy.abs(rows).max(1, initial=1e-12, keepdims=True))).astype(numpy.int8)
