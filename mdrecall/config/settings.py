@@ -350,7 +350,7 @@ IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox
 
 
 class WatchOptions(Section):  # mdrecall.watch
-    scan_seconds: int = setting(whole(1), 60, "How often a watcher checks all files even if no change was reported.")
+    scan_seconds: int = setting(whole(1), 60, "How often a watcher checks for changes that no event reported.")
 
 
 class WarmOptions(Section):  # mdrecall.warm

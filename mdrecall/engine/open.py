@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from mdrecall.notes.watch import FollowedFiles
 
 
-# A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
-_KEEP_SHARE = 1.25
+# A listing that the kernel vouches for is used for as many regular checks: to look at 2,000 files takes 10 ms, which a
+# process that nobody asks anything would otherwise spend every minute.
+_CHECKS_PER_LISTING = 5
 # What the status says then.
 _KEPT = "No server gets conversations: words find them. To allow it, name sessions in memorySearch.sources."
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
@@ -112,12 +113,11 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
 def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
     """Return the files for a process that stays alive, if the system and the settings let it follow them."""
     settings = loaded.settings
-    polls = loaded.environment.get("WATCHFILES_FORCE_POLLING", "")
-    if sys.platform != "linux" or polls or not settings.memory_search.sync.watch:
+    if sys.platform != "linux" or not settings.memory_search.sync.watch:
         return None
     from mdrecall.notes.watch import FollowedFiles
 
-    return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _KEEP_SHARE)
+    return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _CHECKS_PER_LISTING)
 
 
 def _build_reranker(loaded: Loaded) -> RerankCaller:

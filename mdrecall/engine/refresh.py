@@ -223,7 +223,8 @@ class IndexRefresh:
 
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index up to date, and embed every chunk."""
-        self._look_again()
+        if self._followed:
+            self._followed.forget()
         report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
         require_writable(self._store.admin)
         if stop() or self._closing.is_set():
@@ -233,14 +234,14 @@ class IndexRefresh:
 
     def purge(self, progress: ProgressCallback | None) -> bool:
         """Build the index again and leave nothing behind of what it held; False if a reader still keeps some of it."""
-        self._look_again()
+        if self._followed:
+            self._followed.forget()
         self._flight.run(SyncRequest(purge=True, progress=progress))
         require_writable(self._store.admin)
         return self._store.admin.scrub()
 
     def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
         """Index what changed, and make missing vectors in the background if that takes time."""
-        self._look_again()
         changes = self.compare()
         report = SyncReport()
         if not self.runs.is_up_to_date(changes):
@@ -267,11 +268,6 @@ class IndexRefresh:
             part.close(_CLOSING_S)
         if self._followed:
             self._followed.close()
-
-    def _look_again(self) -> None:
-        """Let the next comparison look at all files, whatever events say."""
-        if self._followed:
-            self._followed.forget()
 
     def _refresh(self, progress: ProgressCallback | None, *, everything: bool = False) -> RefreshResult:
         began = time.monotonic()

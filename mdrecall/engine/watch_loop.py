@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mdrecall.interfaces import Lock
     from mdrecall.notes.watch import FolderWatch
 
+# Where no event tells of a change, a check of all files that takes 10 ms is made every four seconds.
+_POLL_SHARE = 400
+# How often folders are watched and synced again if each sync finds new ones.
+_MAX_SYNCS = 3
 # How often a watcher writes down that it is alive.
 _HEARTBEAT_S = 5.0
 # A watcher is reported as unhealthy after six missed heartbeats: a busy machine delays a few.
@@ -67,6 +71,8 @@ class WatchLoop:
         self._stopped = threading.Event()
         self.health: Health = {"folders": 0, "syncs": 0, "synced_at": None, "problem": "", "error": ""}
         self._failing: tuple[Issue, ...] = ()
+        self._took_s = 0.0
+        """How long the last sync took."""
 
     def run(self) -> None:
         """Watch until ``stop`` is called by another thread or a signal handler."""
@@ -83,7 +89,7 @@ class WatchLoop:
 
     def _loop(self) -> None:
         changed_at = None if self._sync_and_rewatch(first=True) else time.monotonic()
-        scan_at = time.monotonic() + self._plan.scan_s
+        scan_at = self._find_scan_time()
         beat_at = time.monotonic() + _HEARTBEAT_S
         while not self._stopped.is_set():
             sync_at = scan_at if changed_at is None else min(scan_at, changed_at + self._plan.debounce_s)
@@ -94,15 +100,22 @@ class WatchLoop:
                 sync_at = min(scan_at, changed_at + self._plan.debounce_s)
             if now >= sync_at and not self._stopped.is_set():
                 changed_at = None if self._sync_and_rewatch() else time.monotonic() + _AFTER_FAILURE_S
-                scan_at = time.monotonic() + self._plan.scan_s
+                scan_at = self._find_scan_time()
             if now >= beat_at:
                 self._beat(self.health)
                 beat_at = now + _HEARTBEAT_S
 
+    def _find_scan_time(self) -> float:
+        """Return when to sync although no change was noticed: soon where no event tells of one."""
+        least_s = max(self._plan.debounce_s, self._took_s * _POLL_SHARE)
+        return time.monotonic() + (min(self._plan.scan_s, least_s) if self._events.must_poll else self._plan.scan_s)
+
     def _sync_and_rewatch(self, *, first: bool = False) -> bool:
         """Sync, then watch every folder that the sync met; True if nothing failed."""
         is_done = self._sync_once()
-        if self._events.refresh() and not first:
+        for _ in range(_MAX_SYNCS):
+            if not self._events.refresh():
+                break
             # Files that came into a new folder before it was watched caused no event.
             is_done = self._sync_once() and is_done
         if first or self._events.folders != self.health["folders"]:
@@ -110,14 +123,14 @@ class WatchLoop:
         if self._events.problem and self._events.problem != self.health["problem"]:
             self._notify(WatchEvent("problem", error=self._events.problem))
         self.health = self.health | {"folders": self._events.folders, "problem": self._events.problem}
-        if first and not self._events.problem:
-            is_done = self._sync_once() and is_done
         self._beat(self.health)
         return is_done
 
     def _sync_once(self) -> bool:
+        began = time.monotonic()
         try:
             report = self._sync()
+            self._took_s = time.monotonic() - began
         except Exception as error:
             bug = f"{type(error).__name__}: {error}"
             problem = message_with_hint(error) if isinstance(error, RecallError) else bug

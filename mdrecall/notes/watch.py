@@ -1,37 +1,32 @@
 """Notices that memory files may have changed, for a process that stays alive.
 
 ``FolderQueue`` reads folder events from the Linux kernel, for which Python has no module. The kernel puts an event into
-the queue before the call that changed a file returns, so an empty queue proves that nothing was changed. A library that
-collects events on a thread of its own cannot tell that. ``FollowedFiles`` uses the last listing as long as the queue is
-empty.
+the queue before the call that changed a file returns, so an empty queue proves that nothing was changed, and to wait
+for the next event takes no CPU time. ``FollowedFiles`` uses the last listing as long as the queue is empty.
 
-``FolderWatch`` waits for changes on any system. It says that something happened, not what to read because of it. Every
-folder has its own watch, so the content of ignored folders costs nothing. A watch belongs to a folder, not to its path:
-a folder that is renamed, or deleted and created again, is no longer watched until ``refresh`` starts again.
+``FolderWatch`` waits for changes. It says that something happened, not what to read because of it. Every folder has its
+own watch, so the content of ignored folders costs nothing. A watch belongs to a folder, not to its path: a folder that
+is deleted and created again is no longer watched until the next ``refresh``.
 """
 
 import ctypes
 import errno
 import os
-import re
+import select
 import stat
 import struct
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from mdrecall.notes.files import MemoryFiles, Root
 from mdrecall.notes.opening import stamp_of
 from mdrecall.patterns import is_note_file
 from mdrecall.types.documents import Document, Listing, SourceName, Stamps
-
-if TYPE_CHECKING:
-    from watchfiles import Change
-
-    _Changes = set[tuple[Change, str]]
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
@@ -54,15 +49,8 @@ _Roots: TypeAlias = tuple[tuple[Root, tuple[int, ...]], ...]
 #: A listing, its roots, and when all files are listed again in any case, by the monotonic clock.
 _Kept: TypeAlias = tuple[Listing, _Roots, float]
 
-# watchfiles collects events in steps of this length and returns them after a step without new ones. With longer steps a
-# saved note is noticed later.
-_STEP_MS = 20
-# The longest time for which it goes on collecting: a steady stream of events must not delay them further. The longest
-# time that it waits for an event before it returns: starting a watch and interrupting it take as long.
-_DEBOUNCE_MS = _WAIT_MS = 50
-# A folder may vanish while the watch starts, and the old watch may hold resources that the new one needs.
-_ATTEMPTS = 3
-_PAUSE_S = 0.05
+# Events are collected for this long: a program may write thousands of files in a second, each with some events.
+_STEP_S = 0.02
 
 
 class FolderQueue:
@@ -80,8 +68,11 @@ class FolderQueue:
         self._folders: dict[str, int] = {}
         self._watches: set[int] = set()
 
-    def watch(self, folder: str) -> None:
-        """Follow a folder, not those below it; raise ``OSError`` if its changes would not all be noticed."""
+    def watch(self, folder: str) -> int:
+        """Follow a folder, not those below it, and return the number of its watch.
+
+        Raise ``OSError`` if its changes would not all be noticed.
+        """
         if folder not in self._folders and not self._is_local(folder):
             raise OSError(errno.ENOTSUP, "Changes by other machines are not noticed", folder)
         number = self._libc.inotify_add_watch(self._file, os.fsencode(folder), _MASK)
@@ -89,6 +80,7 @@ class FolderQueue:
             raise _last_error(folder)
         self._folders[folder] = number
         self._watches.add(number)
+        return int(number)
 
     def keep_only(self, folders: Collection[str]) -> None:
         """Follow no other folders any more."""
@@ -102,6 +94,17 @@ class FolderQueue:
         """Empty the queue and return the paths of the notes that changed; None if more than notes may have changed."""
         changed: set[str] = set()
         is_all = True
+        for watch, mask, name in self.read():
+            is_more = mask & (_OF_FOLDER | _IS_DIR)
+            if is_more or is_note_file(name):
+                # Two paths may lead to one folder.
+                folders = self.find_folders(watch)
+                is_all = is_all and not is_more and len(folders) == 1
+                changed.update(os.path.join(folder, name) for folder in folders)
+        return changed if is_all else None
+
+    def read(self) -> Iterator[tuple[int, int, str]]:
+        """Empty the queue and yield each event: its watch, its mask, and the name of the file in the folder."""
         data = b""
         with suppress(BlockingIOError):
             while read := os.read(self._file, _READ_BYTES):
@@ -111,15 +114,16 @@ class FolderQueue:
             watch, mask, _, length = _EVENT.unpack_from(data, at)
             name = os.fsdecode(data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0"))
             at += _EVENT.size + length
-            is_more = mask & (_OF_FOLDER | _IS_DIR)
-            if mask & _OVERFLOW:
-                is_all = False
-            elif watch in self._watches and (is_more or is_note_file(name)):
-                # Two paths may lead to one folder.
-                folders = {folder.rstrip("/") for folder, number in self._folders.items() if number == watch}
-                is_all = is_all and not is_more and len(folders) == 1
-                changed.update(os.path.join(folder, name) for folder in folders)
-        return changed if is_all else None
+            if mask & _OVERFLOW or watch in self._watches:
+                yield watch, mask, name
+
+    def find_folders(self, watch: int) -> set[str]:
+        """Return the folders of a watch."""
+        return {folder.rstrip("/") for folder, number in self._folders.items() if number == watch}
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable with the next event."""
+        return self._file
 
     def _is_local(self, folder: str) -> bool:
         """True if only this kernel can change what is in a folder."""
@@ -283,20 +287,6 @@ def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing |
     return listing._replace(stamps=Stamps(listing.stamps, removed, newer)) if removed or newer else listing
 
 
-class _Plan(NamedTuple):
-    """The folders to watch, by their real paths.
-
-    Each has its device and inode number, because another folder may take its place. Where one of the ``wanted`` folders
-    cannot be watched, the closest folder above it is. ``leading`` are the wanted folders and all above them, and
-    ``unreadable`` those that exist but may not be read.
-    """
-
-    folders: Mapping[str, tuple[int, int]]
-    wanted: frozenset[str]
-    leading: frozenset[str]
-    unreadable: tuple[str, ...]
-
-
 class FolderWatch:
     """Notices changes in folders, with one watch for each folder and none for the content of ignored ones.
 
@@ -304,148 +294,122 @@ class FolderWatch:
     """
 
     def __init__(self, wanted: Callable[[], Collection[str]], is_ignored: Callable[[str], bool]) -> None:
-        self._wanted, self._is_ignored = wanted, is_ignored
-        self._lock, self._interrupted = threading.Lock(), threading.Event()
-        self._closed = False
-        self._plan = _plan(())
-        self._changes: Generator[_Changes, None, None] | None = None
-        self._touched: set[str] = set()
-        self._stale = False
-        self._failure = ""
+        self._find_wanted, self._is_ignored = wanted, is_ignored
+        self._lock, self._closed = threading.Lock(), False
+        self._queue: FolderQueue | None = None
+        self._wanted: set[str] = set()
+        self._leading: set[str] = set()
+        """The wanted folders and all above them."""
+        self._watches: dict[str, int] = {}
+        """Watched folders with the number of the watch, 0 for one whose changes the kernel does not tell."""
+        self._failure, self._unreadable = "", list[str]()
+        # As file objects: a thread that interrupts after the end must not write to what has got their number since.
+        reading, writing = os.pipe()
+        self._woken, self._wake = os.fdopen(reading, "rb", 0), os.fdopen(writing, "wb", 0)
+        os.set_blocking(self._wake.fileno(), False)
 
     @property
     def folders(self) -> int:
         """The number of watched folders."""
-        return len(self._plan.folders) if self._changes is not None else 0
+        return len(self._watches)
+
+    @property
+    def must_poll(self) -> bool:
+        """True if some changes are noticed only by looking at the files."""
+        return bool(self._failure) or 0 in self._watches.values()
 
     @property
     def problem(self) -> str:
         """Why some or all folders are not watched, and what to do; empty if all are watched."""
-        if self._failure or not self._plan.unreadable:
+        if self._failure or not self._unreadable:
             return self._failure
-        more = len(self._plan.unreadable) - 1
-        folders = f"{self._plan.unreadable[0]}{f' and {more} more' if more else ''}"
+        more = len(self._unreadable) - 1
+        folders = f"{self._unreadable[0]}{f' and {more} more' if more else ''}"
         return f"Changes in {folders} are not noticed: no permission to read it; change its permissions."
 
-    def wait(self, timeout_s: float) -> frozenset[str]:
-        """Return the paths that were touched since the last call, waiting at most ``timeout_s`` for the first.
-
-        It is empty if nothing relevant happened. If watching has failed, every folder counts as touched.
-        """
+    def wait(self, timeout_s: float) -> bool:
+        """True as soon as a note or a folder is touched; False after ``timeout_s``, or if it is interrupted."""
         end = time.monotonic() + timeout_s
-        while not (self._closed or self._interrupted.is_set()):
-            with self._lock:
-                touched = self._collect()
-            left = end - time.monotonic()
-            if touched or left <= 0:
-                return touched
-            if self._changes is None:
-                self._interrupted.wait(left)
-        self._interrupted.clear()
-        return frozenset()
+        with self._lock:
+            while not self._closed:
+                poll = select.poll()
+                poll.register(self._woken, select.POLLIN)
+                if self._queue:
+                    poll.register(self._queue, select.POLLIN)
+                ready = [file for file, _ in poll.poll(max(0.0, end - time.monotonic()) * 1000)]
+                if self._woken.fileno() in ready:
+                    self._woken.read(_READ_BYTES)
+                    return False
+                if not ready:
+                    return False
+                time.sleep(_STEP_S)
+                if self._queue and any(self._is_relevant(*event) for event in self._queue.read()):
+                    return True
+        return False
 
     def interrupt(self) -> None:
-        """Make a running ``wait``, or the next one, return soon."""
-        self._interrupted.set()
+        """Make a running ``wait``, or the next one, return."""
+        with suppress(ValueError):
+            self._wake.write(b".")
 
     def refresh(self) -> bool:
-        """Watch the folders of now; True if these are new, so that only a scan finds what changed meanwhile."""
+        """Watch the current folders. True if they changed, so the caller must rescan."""
         with self._lock:
             if self._closed:
                 return False
-            plan = _plan(self._wanted())
-            differs = self._stale or plan != self._plan
-            if not differs and self._changes is not None:
-                return False
-            for _ in range(_ATTEMPTS):
-                is_done = self._restart(plan)
-                plan = _plan(self._wanted())
-                if is_done:
-                    break
-                time.sleep(_PAUSE_S)
-            # A folder that was created after the listing and before the watch caused no event.
-            self._touched.update(plan.folders.keys() ^ self._plan.folders.keys())
-            return differs or self._changes is not None
+            before, self._watches = self._watches, {}
+            self._failure, self._unreadable = "", []
+            self._wanted = {os.path.realpath(path) for path in self._find_wanted()}
+            self._leading = {place for path in self._wanted for place in _with_parents(path)}
+            try:
+                if self._queue is None and sys.platform == "linux" and self._wanted:
+                    self._queue = FolderQueue()
+                for path in sorted(self._wanted):
+                    self._watch(path)
+            except OSError as error:
+                self._failure = explain_failure(error)
+            if self._queue:
+                self._queue.keep_only(self._watches)
+            return self._watches != before
 
     def close(self) -> None:
         """Stop watching; a running ``wait`` returns."""
         self._closed = True
-        self._interrupted.set()
+        self.interrupt()
         with self._lock:
-            self._end()
+            self._watches = {}
+            self._woken.close()
+            self._wake.close()
+            if self._queue:
+                self._queue.close()
 
-    def _restart(self, plan: _Plan) -> bool:
-        """Replace the watch by one of these folders; False if another attempt may succeed."""
-        self._plan, self._stale, self._failure = plan, False, ""
-        if not plan.folders:
-            self._end()
-            return True
-        changes = _start(plan.folders)
-        is_done = self._take(changes)
-        if is_done:
-            self._end()
-            self._changes = changes
-        return is_done
-
-    def _end(self) -> None:
-        if self._changes is not None:
-            self._changes.close()
-            self._changes = None
-
-    def _take(self, changes: "Generator[_Changes, None, None]") -> bool:
-        """Note what has changed; False if watching has failed and has ended."""
-        try:
-            self._filter(next(changes))
-        except Exception as error:
-            self._end()
-            self._failure = explain_failure(error)
-            return False
-        return True
-
-    def _collect(self) -> frozenset[str]:
-        """Return what was touched since the last call."""
-        if self._changes is not None and not self._touched and not self._take(self._changes):
-            self._touched.update(self._plan.folders)
-        touched, self._touched = frozenset(self._touched), set()
-        return touched
-
-    def _filter(self, changes: "_Changes") -> None:
-        """Note the relevant paths among the changes."""
-        from watchfiles import Change
-
-        for change, path in changes:
-            folder, name = os.path.split(path)
-            if path in self._plan.leading:
-                self._touched.add(path)
-                self._stale = self._stale or change is not Change.modified
-            elif folder in self._plan.folders and folder not in self._plan.wanted:
-                continue  # Beside a folder that does not exist yet, nothing is relevant.
-            elif is_note_file(name) or (_inode(path) is not None and not self._is_ignored(name)):
-                self._touched.add(path)
-
-
-def _start(folders: Collection[str]) -> "Generator[_Changes, None, None]":
-    """Yield the changes in these folders, an empty set while there are none."""
-    from watchfiles import watch
-
-    yield from watch(
-        *folders, watch_filter=None, debounce=_DEBOUNCE_MS, step=_STEP_MS, rust_timeout=_WAIT_MS, yield_on_timeout=True,
-        recursive=False, ignore_permission_denied=False,
-    )  # fmt: skip
-
-
-def _plan(paths: Collection[str]) -> _Plan:
-    wanted = frozenset(os.path.realpath(path) for path in paths)
-    folders: dict[str, tuple[int, int]] = {}
-    for path in wanted:
+    def _watch(self, path: str) -> None:
+        """Watch a folder, or the closest one above it if it does not exist or may not be read."""
         for place in _with_parents(path):
-            number = folders.get(place) or (_inode(place) if os.access(place, os.R_OK) else None)
-            if number is not None:
-                folders[place] = number
-                break
-    leading = frozenset(place for path in wanted for place in _with_parents(path))
-    unreadable = sorted(path for path in wanted if path not in folders and _inode(path) is not None)
-    return _Plan(folders, wanted, leading, tuple(unreadable))
+            try:
+                if self._queue is None:
+                    # Where the kernel tells nothing, a folder that can be listed counts as watched.
+                    os.scandir(place).close()
+                self._watches[place] = self._queue.watch(place) if self._queue else 0
+                return
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except PermissionError:
+                self._unreadable.append(place)
+            except OSError as error:
+                if error.errno != errno.ENOTSUP:
+                    raise
+                self._watches[place] = 0
+                return
+
+    def _is_relevant(self, watch: int, mask: int, name: str) -> bool:
+        """True if an event is about a note or a folder that is not ignored, or one that leads to a wanted folder."""
+        folders = self._queue.find_folders(watch) if self._queue else set()
+        if mask & _OVERFLOW or any(f"{folder}/{name}".rstrip("/") in self._leading for folder in folders):
+            return True
+        # Beside a folder that does not exist yet, nothing else is relevant.
+        is_found = is_note_file(name) or (mask & _IS_DIR and not self._is_ignored(name))
+        return bool(is_found) and not self._wanted.isdisjoint(folders)
 
 
 def _with_parents(path: str) -> list[str]:
@@ -454,20 +418,11 @@ def _with_parents(path: str) -> list[str]:
     return [path] if above == path else [path, *_with_parents(above)]
 
 
-def _inode(path: str) -> tuple[int, int] | None:
-    """Return the device and inode number of a folder; None if it does not exist or is a link."""
-    with suppress(OSError):
-        found = os.lstat(path)
-        return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
-    return None
-
-
-def explain_failure(error: Exception) -> str:
+def explain_failure(error: OSError) -> str:
     """Return what went wrong, and what to do."""
-    text = str(error) or type(error).__name__
-    why = f"{text.rstrip('.')}; set WATCHFILES_FORCE_POLLING=1 to poll the files instead"
-    if "watch limit reached" in text:
+    why = error.strerror or str(error) or type(error).__name__
+    if error.errno == errno.ENOSPC:
         why = "too many folders are watched here; raise fs.inotify.max_user_watches"
-    elif re.search(r"\b(?:os error|Errno) 2[34]\b", text):
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
         why = "too many files are open; raise the limit of open files (ulimit -n) or fs.inotify.max_user_instances"
-    return f"Changes are not noticed: {why}."
+    return f"Changes are noticed only by looking at the files: {why.rstrip('.')}."

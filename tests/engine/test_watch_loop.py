@@ -33,7 +33,8 @@ class Script:
         self.problem = ""
         self.is_closed = False
         self.refreshed = 0
-        self.is_new = False
+        self.is_new = True
+        self.must_poll = False
         self.synced: list[float] = []
         self.told: list[WatchEvent] = []
         self.beats: list[tuple[float, Health]] = []
@@ -69,16 +70,16 @@ class Script:
     def kinds(self) -> list[str]:
         return [happened.kind for happened in self.told]
 
-    def wait(self, timeout_s: float) -> frozenset[str]:
+    def wait(self, timeout_s: float) -> bool:
         end = self.now + timeout_s
         while not self._touched and self._events and self._events[0][0] <= end:
             self.now, act = max(self.now, self._events[0][0]), self._events.pop(0)[1]
             act()
             if act == self.loop.stop:
-                return frozenset()
+                return False
         if not self._touched:
             self.now = end
-        touched, self._touched = frozenset(self._touched), set()
+        touched, self._touched = bool(self._touched), set()
         return touched
 
     def interrupt(self) -> None:
@@ -112,7 +113,6 @@ def test_the_files_are_looked_at_before_and_after_the_watch_begins(script: Scrip
         return NOTHING
 
     script.answer = answer
-    script.is_new = True
     script.run_for(1)
     assert order == ["sync, 0 refreshed", "sync, 1 refreshed"]
     assert script.told == [WatchEvent("watching", folders=2)]
@@ -151,6 +151,16 @@ def test_a_change_during_a_sync_is_synced_afterwards(script: Script) -> None:
 def test_the_files_are_looked_at_now_and_then_though_nothing_was_noticed(script: Script) -> None:
     script.run_for(200)
     assert script.synced == [0, 0, 60, 120, 180]
+
+
+def test_where_no_event_tells_of_a_change_a_small_share_of_the_time_is_spent_on_looking(script: Script) -> None:
+    def answer() -> SyncReport:
+        script.now += 0.01
+        return NOTHING
+
+    script.must_poll, script.answer = True, answer
+    script.run_for(15)
+    assert script.synced == [0, 0.01, 4.02, 8.03, 12.04]
 
 
 def test_every_sync_puts_the_next_look_off(script: Script) -> None:
@@ -249,7 +259,7 @@ def test_a_failure_in_the_second_look_is_tried_again_too(script: Script) -> None
 
 
 def test_what_keeps_changes_from_being_noticed_is_told_once(script: Script) -> None:
-    script.problem = "too many folders"
+    script.problem, script.is_new = "too many folders", False
     script.at(70, lambda: setattr(script, "problem", "something else"))
     script.at(130, lambda: setattr(script, "problem", ""))
     script.run_for(200)
@@ -287,16 +297,17 @@ class Waiting:
 
     folders = 1
     problem = ""
+    must_poll = False
 
     def __init__(self) -> None:
         self.waits = threading.Event()
         self.is_closed = False
         self.interrupted = threading.Event()
 
-    def wait(self, timeout_s: float) -> frozenset[str]:
+    def wait(self, timeout_s: float) -> bool:
         self.waits.set()
         self.interrupted.wait(timeout_s)
-        return frozenset()
+        return False
 
     def interrupt(self) -> None:
         self.interrupted.set()

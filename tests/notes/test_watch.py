@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.notes import watch
 from mdrecall.notes.watch import FolderWatch, explain_failure
 
 PATIENT = 20.0
@@ -46,29 +47,29 @@ class Notes:
         path.write_text(text)
         return path
 
-    def touched(self, *expected: Path) -> set[str]:
-        """What the watch names until it has named all of these."""
-        named: set[str] = set()
-        end = time.monotonic() + PATIENT
-        while not {str(path) for path in expected} <= named:
-            assert time.monotonic() < end, named
-            named |= self.watch.wait(PATIENT)
-        return named
+    def is_touched(self) -> bool:
+        """True if something was noticed; all of it has been by then."""
+        if not self.watch.wait(PATIENT):
+            return False
+        while self.watch.wait(0):
+            pass
+        return True
 
     def is_seen(self, name: str) -> None:
-        """A note that is written there is named, and nothing else is."""
-        path = self.write(name)
-        assert self.touched(path) == {str(path)}
+        """Nothing was noticed up to now, and a note that is written there is."""
+        assert not self.watch.wait(0)
+        self.write(name)
+        assert self.is_touched()
 
 
 @pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notes]:
-    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "false")
+def notes(tmp_path: Path) -> Iterator[Notes]:
     most_descriptors, most_threads = descriptors(), threads()
     notes = Notes(tmp_path)
     yield notes
     notes.watch.close()
-    until(lambda: descriptors() <= most_descriptors and threads() <= most_threads)
+    assert descriptors() <= most_descriptors
+    assert threads() <= most_threads
 
 
 def watches() -> list[int]:
@@ -92,7 +93,7 @@ def threads() -> int:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """A watch that is dropped ends on a thread of the library, a moment later."""
+    """Wait until something holds."""
     end = time.monotonic() + PATIENT
     while not holds():
         assert time.monotonic() < end
@@ -101,7 +102,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 def test_nothing_is_watched_before_the_first_refresh(notes: Notes) -> None:
     assert (notes.watch.folders, notes.watch.problem, watches()) == (0, "", [])
-    assert notes.watch.wait(0) == frozenset()
+    assert notes.watch.wait(0) is False
 
 
 def test_a_new_note_is_named(notes: Notes) -> None:
@@ -113,27 +114,28 @@ def test_a_changed_note_is_named(notes: Notes) -> None:
     path = notes.write("a.md")
     notes.begin()
     path.write_text("other")
-    assert notes.touched(path) == {str(path)}
+    assert notes.is_touched()
 
 
 def test_a_note_that_is_saved_by_renaming_is_named(notes: Notes) -> None:
     path = notes.write("a.md")
     notes.begin()
     os.replace(notes.write("a.md.tmp~", "other"), path)
-    assert notes.touched(path) == {str(path)}
+    assert notes.is_touched()
 
 
 def test_a_deleted_note_is_named(notes: Notes) -> None:
     path = notes.write("a.md")
     notes.begin()
     path.unlink()
-    assert notes.touched(path) == {str(path)}
+    assert notes.is_touched()
 
 
 def test_changes_before_a_wait_are_not_lost(notes: Notes) -> None:
     notes.begin()
-    paths = [notes.write(f"{number}.md") for number in range(50)]
-    assert notes.touched(*paths) == {str(path) for path in paths}
+    for number in range(50):
+        notes.write(f"{number}.md")
+    assert notes.is_touched()
 
 
 def test_reading_and_listing_is_no_change(notes: Notes) -> None:
@@ -158,7 +160,7 @@ def test_what_is_no_note_is_not_named(notes: Notes) -> None:
 def test_a_new_folder_is_named_and_watched_after_a_refresh(notes: Notes) -> None:
     notes.begin()
     notes.write("new/a.md")
-    assert notes.touched(notes.path / "new") == {str(notes.path / "new")}
+    assert notes.is_touched()
     assert notes.watch.refresh()
     notes.is_seen("new/b.md")
     assert not notes.watch.refresh()
@@ -168,7 +170,7 @@ def test_a_renamed_folder_is_named_by_both_names_and_watched_by_the_new_one(note
     notes.write("old/deep/a.md")
     notes.begin()
     (notes.path / "old").rename(notes.path / "new")
-    notes.touched(notes.path / "old", notes.path / "new")
+    assert notes.is_touched()
     assert notes.watch.refresh()
     notes.is_seen("new/b.md")
     notes.is_seen("new/deep/b.md")
@@ -179,8 +181,8 @@ def test_a_folder_that_was_renamed_and_is_back_is_watched_again(notes: Notes) ->
     notes.begin()
     (notes.path / "old").rename(notes.path / "new")
     (notes.path / "new").rename(notes.path / "old")
-    notes.touched(notes.path / "old")
-    assert notes.watch.refresh()
+    assert notes.is_touched()
+    notes.watch.refresh()
     notes.is_seen("old/b.md")
 
 
@@ -190,7 +192,7 @@ def test_a_folder_moved_in_from_outside_is_named_and_watched_after_a_refresh(not
     (outside / "a.md").write_text("text")
     notes.begin()
     outside.rename(notes.path / "inside")
-    assert notes.touched(notes.path / "inside") == {str(notes.path / "inside")}
+    assert notes.is_touched()
     assert notes.watch.refresh()
     notes.is_seen("inside/a.md")
 
@@ -199,7 +201,7 @@ def test_a_folder_moved_away_is_named(notes: Notes) -> None:
     notes.write("inside/a.md")
     notes.begin()
     (notes.path / "inside").rename(notes.base / "outside")
-    assert notes.touched(notes.path / "inside") == {str(notes.path / "inside")}
+    assert notes.is_touched()
     assert notes.watch.refresh()
     (notes.base / "outside/b.md").write_text("text")
     notes.is_seen("a.md")
@@ -210,7 +212,7 @@ def test_a_folder_that_is_deleted_and_made_again_is_watched_again(notes: Notes) 
     notes.begin()
     shutil.rmtree(notes.path / "below")
     (notes.path / "below").mkdir()
-    notes.touched(notes.path / "below")
+    assert notes.is_touched()
     assert notes.watch.refresh()
     notes.is_seen("below/b.md")
 
@@ -219,7 +221,7 @@ def test_the_topmost_folder_may_be_deleted_and_made_again(notes: Notes) -> None:
     notes.begin()
     notes.path.rmdir()
     notes.path.mkdir()
-    notes.touched(notes.path)
+    assert notes.is_touched()
     assert notes.watch.refresh()
     notes.is_seen("a.md")
 
@@ -242,8 +244,9 @@ def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(notes: Notes) -
     assert notes.watch.folders == 1
     (notes.base / "beside").mkdir()
     (notes.base / "beside.md").write_text("text")
+    assert not notes.watch.wait(0)
     notes.path.mkdir(parents=True)
-    assert notes.touched(notes.base / "later") == {str(notes.base / "later")}
+    assert notes.is_touched()
     assert notes.watch.refresh()
     notes.is_seen("a.md")
 
@@ -253,20 +256,20 @@ def test_a_folder_that_grows_step_by_step_is_followed(notes: Notes) -> None:
     notes.begin()
     for folder in (notes.base / "later", notes.base / "later/and", notes.path):
         folder.mkdir()
-        assert notes.touched(folder) == {str(folder)}
+        assert notes.is_touched()
         assert notes.watch.refresh()
     notes.is_seen("a.md")
 
 
-def test_a_folder_that_comes_between_the_listing_and_the_watch_is_named(notes: Notes) -> None:
+def test_a_folder_that_comes_between_the_listing_and_the_watch_is_found_by_a_second_refresh(notes: Notes) -> None:
     def wanted() -> list[str]:
         listed = notes.wanted()
         (notes.path / "late").mkdir(exist_ok=True)
         return listed
 
+    notes.watch.close()
     notes.watch = FolderWatch(wanted, IGNORED.__contains__)
     notes.begin()
-    assert notes.touched(notes.path / "late") == {str(notes.path / "late")}
     assert notes.watch.refresh()
     notes.is_seen("late/a.md")
 
@@ -288,11 +291,12 @@ def test_a_folder_that_keeps_coming_and_going_does_not_break_the_watching(notes:
     restless.join()
     until(lambda: not notes.watch.refresh() and not notes.watch.wait(0))
     assert (notes.watch.folders, notes.watch.problem) == (2, "")
-    notes.touched(notes.write("stays/a.md"))
+    notes.is_seen("stays/a.md")
 
 
 def test_a_folder_under_a_linked_one_is_watched_by_its_real_path(notes: Notes) -> None:
     (notes.base / "link").symlink_to(notes.path)
+    notes.watch.close()
     notes.watch = FolderWatch(lambda: [str(notes.base / "link")], IGNORED.__contains__)
     notes.begin()
     notes.is_seen("a.md")
@@ -304,34 +308,32 @@ def test_a_name_that_is_not_unicode_does_not_stop_the_watching(notes: Notes) -> 
         (notes.path / os.fsdecode(b"\xff.txt")).write_text("text")
     except OSError:
         pytest.skip("this file system takes only Unicode names")
-    assert notes.touched(notes.path) == {str(notes.path)}
-    assert notes.watch.refresh()
-    assert notes.watch.problem == ""
     notes.is_seen("a.md")
 
 
 def test_nothing_wanted_is_no_problem(notes: Notes) -> None:
-    watch = FolderWatch(lambda: (), IGNORED.__contains__)
-    assert not watch.refresh()
-    assert (watch.folders, watch.problem, watch.wait(0)) == (0, "", frozenset())
+    none = FolderWatch(lambda: (), IGNORED.__contains__)
+    assert not none.refresh()
+    assert (none.folders, none.problem, none.wait(0)) == (0, "", False)
+    none.close()
 
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_wait_is_interrupted_from_another_thread(notes: Notes, begun: bool) -> None:
     if begun:
         notes.begin()
-    seen: list[frozenset[str]] = []
+    seen: list[bool] = []
     waiting = threading.Thread(target=lambda: seen.append(notes.watch.wait(3600)))
     waiting.start()
     notes.watch.interrupt()
     waiting.join(PATIENT)
-    assert seen == [frozenset()]
+    assert seen == [False]
 
 
 def test_an_interruption_counts_for_one_wait(notes: Notes) -> None:
     notes.begin()
     notes.watch.interrupt()
-    assert notes.watch.wait(3600) == frozenset()
+    assert notes.watch.wait(3600) is False
     notes.is_seen("a.md")
 
 
@@ -344,7 +346,7 @@ def test_closing_ends_a_wait_of_another_thread_for_good(notes: Notes, begun: boo
     notes.watch.close()
     waiting.join(PATIENT)
     assert not waiting.is_alive()
-    assert notes.watch.wait(3600) == frozenset()
+    assert notes.watch.wait(3600) is False
 
 
 def test_closing_twice_is_fine_and_nothing_begins_again(notes: Notes) -> None:
@@ -372,7 +374,7 @@ def test_every_folder_is_one_watch_on_one_descriptor(notes: Notes) -> None:
 def test_refreshing_and_closing_leave_nothing_behind(notes: Notes) -> None:
     open_before, threads_before = descriptors(), threads()
     notes.begin()
-    until(lambda: len(watches()) == 1)
+    assert watches() == [1]
     watching, threads_watching = descriptors(), threads()
     for number in range(60):
         if number % 6 == 0:
@@ -380,9 +382,10 @@ def test_refreshing_and_closing_leave_nothing_behind(notes: Notes) -> None:
         elif number % 6 == 3:
             (notes.path / "sometimes").rmdir()
         assert notes.watch.refresh() == (number % 3 == 0)
-    until(lambda: (descriptors(), threads(), watches()) == (watching, threads_watching, [1]))
+    assert (descriptors(), threads(), watches()) == (watching, threads_watching, [1])
     notes.watch.close()
-    until(lambda: (descriptors(), threads(), watches()) == (open_before, threads_before, []))
+    # The pipe that interrupts it was open before it began.
+    assert (descriptors(), threads(), watches()) == (open_before - 2, threads_before, [])
 
 
 @contextmanager
@@ -400,51 +403,38 @@ def no_more_files() -> Iterator[None]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a watch may need no file")
 def test_a_watch_that_cannot_begin_says_why_and_begins_later(notes: Notes) -> None:
-    import_the_library(notes)
-    notes.watch = FolderWatch(lambda: [str(notes.path)], IGNORED.__contains__)
     with no_more_files():
         refreshed = [notes.watch.refresh(), notes.watch.refresh()]
-    assert (refreshed, notes.watch.folders, watches()) == ([True, False], 0, [])
+    assert (refreshed, notes.watch.folders, watches()) == ([False, False], 0, [])
     assert "ulimit -n" in notes.watch.problem
-    assert notes.watch.wait(0) == frozenset()
+    assert notes.watch.wait(0) is False
     notes.begin()
     notes.is_seen("a.md")
 
 
-@needs_proc
-def test_where_there_is_no_room_for_two_watches_the_new_one_takes_the_place_of_the_old(notes: Notes) -> None:
-    later = notes.path / "later"
-    import_the_library(notes)
-    notes.watch = FolderWatch(lambda: [str(notes.path), str(later)], IGNORED.__contains__)
+def test_where_the_kernel_tells_nothing_the_files_must_be_looked_at(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notes.begin()
-    with no_more_files():
-        later.mkdir()
-        until(lambda: notes.watch.refresh() and notes.watch.folders == 2)
-    assert notes.watch.problem == ""
-    notes.is_seen("later/a.md")
-
-
-def import_the_library(notes: Notes) -> None:
-    """Importing opens files, too."""
-    before = descriptors()
-    notes.begin()
+    assert not notes.watch.must_poll
     notes.watch.close()
-    until(lambda: descriptors() == before)
+    monkeypatch.setattr(watch, "_LOCAL_FILE_SYSTEMS", frozenset())
+    notes.watch = FolderWatch(notes.wanted, IGNORED.__contains__)
+    notes.begin()
+    assert (notes.watch.folders, notes.watch.must_poll) == (1, True)
+    (notes.path / "new").mkdir()
+    assert notes.watch.refresh()
+    assert not notes.watch.refresh()
 
 
 @pytest.mark.parametrize(
-    ("error", "way_out"),
-    [
-        (OSError('OS file watch limit reached. about ["/notes"]'), "fs.inotify.max_user_watches"),
-        (RuntimeError("Error creating recommended watcher: Too many open files (os error 24)"), "max_user_instances"),
-        (OSError(24, "Too many open files"), "ulimit -n"),
-        (RuntimeError("Something else."), "WATCHFILES_FORCE_POLLING"),
-        (StopIteration(), "WATCHFILES_FORCE_POLLING"),
-    ],
+    ("number", "way_out"),
+    [(28, "fs.inotify.max_user_watches"), (24, "max_user_instances"), (24, "ulimit -n"), (5, "Input/output error")],
 )
-def test_every_problem_has_a_way_out(error: Exception, way_out: str) -> None:
-    assert way_out in explain_failure(error)
-    assert explain_failure(error).count(". ") == 0
+def test_every_problem_says_why(number: int, way_out: str) -> None:
+    explained = explain_failure(OSError(number, os.strerror(number)))
+    assert way_out in explained
+    assert explained.count(". ") == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -456,7 +446,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_the_others_are_watched(notes
     assert str(shut) in notes.watch.problem
     notes.is_seen("a.md")
     shut.chmod(0o700)
-    assert notes.touched(shut) == {str(shut)}
+    assert notes.is_touched()
     assert notes.watch.refresh()
     assert notes.watch.problem == ""
     notes.is_seen("shut/a.md")
