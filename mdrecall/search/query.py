@@ -271,7 +271,10 @@ def _can_name_file(token: str) -> bool:
 def is_spelled_out(name: str, text: str) -> bool:
     """True if a text has the words of a name side by side, whatever joins them: ``DEC 54`` for ``dec-54``."""
     words = re.findall(r"[^\W_]+", name)
-    return re.search(r"(?<![^\W_])" + r"[\W_]{1,3}".join(map(re.escape, words)) + r"(?![^\W_])", fold(text)) is not None
+    return (
+        re.search(r"(?<![^\W_])" + r"(?:_+|[\W_]{1,3})".join(map(re.escape, words)) + r"(?![^\W_])", fold(text))
+        is not None
+    )
 
 
 def _find_identifiers(terms: Sequence[Term]) -> frozenset[str]:

@@ -79,12 +79,13 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
     similarity, query = candidate.found.similarity, context.query
     weights = query.weights
     parts = _list_parts(candidate, features, context)
+    places = {term: place for place, term in enumerate(weights.by_term)}
     terms = [
         {
             "term": match.term.surface,
             "weight": weights.by_term[match.term.text] / weights.total,
-            "held": match.term.text in features.chunk_held,
-            "inPassage": match.term.text in features.held,
+            "held": bool(features.chunk_held >> places[match.term.text] & 1),
+            "inPassage": bool(features.held >> places[match.term.text] & 1),
         }
         for match in context.matches
     ]

@@ -13,18 +13,19 @@ workspace, and a new note does not change the scores of the old ones.
 
 import heapq
 import math
-import re
+import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import takewhile
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import islice, repeat, takewhile
+from typing import Any, NamedTuple, TypeVar
 
+from mdrecall.patterns import compile_later
 from mdrecall.search.query import Naming, is_spelled_out
 from mdrecall.text.chunk import title_text
 from mdrecall.text.markdown import Passage, heading_title, split_passages, titles
-from mdrecall.text.words import Analyser, common_beginning, count_unspaced, stem
+from mdrecall.text.words import Analyser, common_beginning, stem
 from mdrecall.types.documents import StoredChunk, Traits
-from mdrecall.types.search import Match, Term
+from mdrecall.types.search import ChunkRows, Match, Term
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
 STOP_WEIGHT = 0.1
@@ -105,12 +106,13 @@ class Strengths(NamedTuple):
     """The strength of every chunk that holds a term of the query."""
 
     by_chunk: Mapping[int, float]
+    """From 0 to 1."""
     identified: Mapping[int, float]
     """The share of the query's identifiers that a chunk holds, if any."""
 
     def get(self, chunk_id: int) -> Weighted:
         """Return the strength of one chunk; 0 if it holds no term."""
-        return Weighted(chunk_id, min(1.0, self.by_chunk.get(chunk_id, 0.0)), self.identified.get(chunk_id, 0.0))
+        return Weighted(chunk_id, self.by_chunk.get(chunk_id, 0.0), self.identified.get(chunk_id, 0.0))
 
 
 class Similarity(NamedTuple):
@@ -147,12 +149,10 @@ def leave_out_stop_words(matches: Sequence[Match]) -> list[Match]:
 
 def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | None = None) -> Strengths:
     """Add up the weights of the terms that each chunk holds, each by its saturation; of some chunks, if given."""
-    strength: dict[int, float] = {}
+    matches = list(matches)
+    strength = _add_up([(match.chunks, weights.by_term[match.term.text] / weights.total) for match in matches])
     identified: dict[int, float] = {}
     for match in matches:
-        weight = weights.by_term[match.term.text] / weights.total
-        for chunk_id, saturation in match.chunks.items():
-            strength[chunk_id] = strength.get(chunk_id, 0.0) + weight * saturation
         if match.term.text in weights.identifiers:
             for chunk_id in match.chunks:
                 identified[chunk_id] = identified.get(chunk_id, 0.0) + 1 / len(weights.identifiers)
@@ -162,23 +162,61 @@ def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | Non
     return Strengths(strength, identified)
 
 
+def _add_up(parts: Sequence[tuple[Mapping[int, float], float]]) -> Mapping[int, float]:
+    """Return the sum of the values of each chunk, each multiplied by the weight that its part has; at most 1."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        sums: dict[int, float] = {}
+        for values, weight in parts:
+            for chunk_id, value in values.items():
+                sums[chunk_id] = sums.get(chunk_id, 0.0) + weight * value
+        return {chunk_id: min(1.0, value) for chunk_id, value in sums.items()}
+    rows = [(values if isinstance(values, ChunkRows) else _to_rows(numpy, values), weight) for values, weight in parts]
+    rows = [(own, weight) for own, weight in rows if len(own)]
+    if not rows:
+        return {}
+    # The numbers of chunks lie close together, so a sum for each number between takes less time than to look each up.
+    first = min(int(own.ids.min()) for own, _ in rows)
+    total = numpy.zeros(max(int(own.ids.max()) for own, _ in rows) - first + 1)
+    for own, weight in rows:
+        total[own.ids - first] += weight * own.values_of
+    (places,) = total.nonzero()
+    return ChunkRows(places + first, numpy.minimum(total[places], 1.0))
+
+
+def _to_rows(numpy: Any, values: Mapping[int, float]) -> ChunkRows:
+    ids = numpy.fromiter(values, numpy.int64, len(values))
+    return ChunkRows(ids, numpy.fromiter(values.values(), numpy.float64, len(values)))
+
+
 def rank(found: Strengths, limit: int) -> list[Weighted]:
     """Return the best chunks by their terms, and those that tie with the last one."""
-    worth = found.by_chunk
-    if found.identified or max(worth.values(), default=0.0) > 1:
-        worth = {chunk_id: min(1.0, value) for chunk_id, value in worth.items()}
-        for chunk_id, share in found.identified.items():
-            worth[chunk_id] += IDENTIFIER_BONUS * share
+    worth = _largest(found.by_chunk, limit)
+    for chunk_id, share in found.identified.items():
+        worth[chunk_id] = found.get(chunk_id).strength + IDENTIFIER_BONUS * share
     return [found.get(chunk_id) for chunk_id in _strongest(worth, limit)]
+
+
+def _largest(values: Mapping[int, float], limit: int) -> dict[int, float]:
+    """Return the chunks with the largest values, and all that tie with the last one."""
+    if not isinstance(values, ChunkRows):
+        return dict(values)
+    held = values.values_of
+    if len(held) > limit:
+        held = values.values_of.copy()
+        held.partition(len(held) - limit)
+        chosen = values.values_of >= held[len(held) - limit]
+        return dict(zip(values.ids[chosen].tolist(), values.values_of[chosen].tolist(), strict=True))
+    return dict(values.items())
 
 
 def _strongest(strength: Mapping[int, float], limit: int) -> list[int]:
     """Return the strongest chunks and those that tie with the last one: the order of indexing must not decide."""
     least = min(heapq.nlargest(limit, strength.values()), default=math.inf)
     stronger = sorted([(-value, chunk_id) for chunk_id, value in strength.items() if value > least])
-    equal = [chunk_id for chunk_id, value in strength.items() if value == least]
-    best = [chunk_id for _, chunk_id in stronger] + sorted(equal)[: limit - len(stronger)]
-    return list(dict.fromkeys((*best, *equal[: _MAX_TIES * limit]))) if len(best) == limit else best
+    equal = sorted([chunk_id for chunk_id, value in strength.items() if value == least])
+    best = [chunk_id for _, chunk_id in stronger] + equal[: limit - len(stronger)]
+    return list(dict.fromkeys((*best, *equal[: -_MAX_TIES * limit - 1 : -1]))) if len(best) == limit else best
 
 
 def mix(words: float, likeness: float | None, vector_weight: float, identified: float = 0.0) -> float:
@@ -314,8 +352,12 @@ _TRANSLATED_OFFSET = 0.1
 # Passages are remembered for this many characters of text, which is about 3,000 chunks. It takes 12 MB.
 _MOST_REMEMBERED_CHARS = 4_000_000
 
-_NONE: frozenset[str] = frozenset()
-_BEYOND_ASCII = r"[^\x00-\x7f\s]"
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+# Spaces for all that no word consists of.
+_SPACED = {code: " " for code in range(128) if not (chr(code).isdigit() or chr(code).islower())}
+# A character beyond ASCII, or a capital inside a word that is cut there. `re` can skip to the set at the start.
+_ODD = compile_later("[A-Z\x80-\U0010ffff](?:(?<=[^\x00-\x7f\\s])|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))")
 
 
 class Query(NamedTuple):
@@ -369,9 +411,9 @@ class Features(NamedTuple):
     """The share of identifiers and quoted phrases that the passage holds."""
     naming: float
     """The bonus for being asked for by name."""
-    held: frozenset[str]
-    """The terms that the passage holds."""
-    chunk_held: frozenset[str]
+    held: int
+    """The terms that the passage holds, one bit each in the order of their weights."""
+    chunk_held: int
     """The terms that any passage of the chunk or its title holds."""
     translated: float | None = None
     """The share of the query's words that its chunk holds in another language.
@@ -380,156 +422,212 @@ class Features(NamedTuple):
     """
 
 
+class Words(NamedTuple):
+    """The words of a text, ready to be looked for."""
+
+    plain: str
+    """The text in lower case with spaces for all that is no letter or digit, and for odd words."""
+    odd: Sequence[tuple[int, str]]
+    """Where words begin whose terms are not just their stems: they go beyond ASCII, or have a capital inside."""
+
+
+def read_words(text: str) -> Words:
+    """Return the words of a text, at the places where they stand in it."""
+    odd: list[tuple[int, str]] = []
+    plain, end = "", 0
+    for found in _ODD.finditer(text):
+        if (at := found.start()) >= end:
+            start = max(text.rfind(" ", end, at), text.rfind("\n", end, at), end - 1) + 1
+            plain += text[end:start]
+            # It ends with the run of characters without a space that the odd one is in.
+            end = at + len(text[at:].split(None, 1)[0])
+            odd.append((start, text[start:end]))
+            plain += " " * (end - start)
+    return Words((plain + text[end:]).lower().translate(_SPACED), odd)
+
+
 class TextMemory:
-    """Remembers how texts are cut into passages: the same notes return."""
+    """Remembers the passages and the words of texts: the same notes return."""
 
     def __init__(self) -> None:
-        self._passages: dict[str, list[Passage]] = {}
+        self._read: dict[str, tuple[list[Passage], Words]] = {}
         self._chars = 0
 
-    def split(self, text: str) -> list[Passage]:
-        """Return the passages of a text."""
-        passages = self._passages.get(text)
-        if passages is None:
-            passages = split_passages(text)
+    def read(self, text: str) -> tuple[list[Passage], Words]:
+        """Return the passages and the words of a text."""
+        read = self._read.get(text)
+        if read is None:
+            read = split_passages(text), read_words(text)
             self._chars += len(text)
             if self._chars > _MOST_REMEMBERED_CHARS:
-                self._passages, self._chars = {}, len(text)
-            self._passages[text] = passages
-        return passages
+                self._read, self._chars = {}, len(text)
+            self._read[text] = read
+        return read
+
+
+class Memo(dict[_K, _V]):
+    """Remembers what a function returns: looking it up again is no call."""
+
+    def __init__(self, make: Callable[[_K], _V]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: _K) -> _V:
+        value = self[key] = self._make(key)
+        return value
 
 
 class TermFinder:
-    """Finds the terms of one query in texts, and remembers the words that it has seen: most of them return."""
+    """Finds the terms of one query in texts. Some of its terms are a number: one bit each, in the order of weights."""
 
-    def __init__(self, weights: Weights, analyser: Analyser, texts: TextMemory | None = None) -> None:
-        self.texts = texts or TextMemory()
-        self._weights = weights
-        self._analyser = analyser
-        self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
-        self._keys = {common_beginning(term) for term in (*self._wanted, *weights.beginnings) if term.isascii()}
-        self._holds: dict[str, frozenset[str]] = {}
-        self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
+    def __init__(self, weights: Weights, analyser: Analyser) -> None:
+        self._beginnings = weights.beginnings
+        wanted = dict.fromkeys((*weights.by_term, *(part for parts in weights.names.values() for part in parts)))
+        self._bits = bits = {term: 1 << place for place, term in enumerate(wanted)}
+        self._every = (1 << len(weights.by_term)) - 1
+        self._names = [
+            (bits[name], sum(map(bits.__getitem__, parts)), name if name in weights.identifiers else "")
+            for name, parts in weights.names.items()
+        ]
+        # Every word with one of the terms begins so. Of two beginnings, the shorter finds what the longer does.
+        keys = sorted({common_beginning(term) for term in wanted if term.isascii()})
+        self._keys = [f" {key}" for place, key in enumerate(keys) if not key.startswith(tuple(keys[:place]))]
+        self._words: Memo[str, int] = Memo(lambda word: self._read((stem(word),)))
+        self._odd_words: Memo[str, int] = Memo(lambda word: self._read(analyser.terms_of(word)))
+        self.identifiers = sum(map(bits.__getitem__, weights.identifiers))
+        #: The share of the query's weight that some terms have.
+        self.shares: Memo[int, float] = Memo(
+            lambda held: weights.share(term for term, bit in bits.items() if held & bit)
+        )
 
-    def find(self, text: str) -> frozenset[str]:
+    def find(self, text: str) -> int:
         """Return the query terms that a text holds."""
-        held = _NONE.union(*self._find_words(text).values())
-        return self._add_names(held, text) if held and self._weights.names else held
+        (held,) = self.find_each([read_words(text)], [0])
+        return self.add_names(held, text)
 
-    def find_each(self, text: str, passages: Sequence[Passage]) -> list[frozenset[str]]:
-        """Return the query terms that each passage of a text holds."""
-        if self._weights.names or count_unspaced(text):
-            return [self.find(text[entry.start : entry.end]) for entry in passages]
-        held = [_NONE] * len(passages)
-        starts = [entry.start for entry in passages]
-        for start, terms in self._find_words(text).items():
-            held[bisect_right(starts, start) - 1] |= terms
-        return held
+    def find_each(self, texts: Sequence[Words], starts: Sequence[int]) -> list[int]:
+        """Return the words of the query that each section holds of texts that are joined by spaces.
 
-    def _find_words(self, text: str) -> dict[int, frozenset[str]]:
-        """Return where the words begin that hold terms of the query, each with its terms.
-
-        A word is what stands between spaces. In ASCII the beginning of a term stands in it as it is, so looking for
-        that is enough; every other word is read.
+        ``starts`` is where the sections begin; the first begins with the first text.
         """
-        found: dict[int, frozenset[str]] = {}
-        lower = text.lower()
-        if len(lower) != len(text):
-            # Some letters become two in lower case; those beyond ASCII are not looked for.
-            lower = re.sub(_BEYOND_ASCII, "?", text).lower()
+        found = [0] * len(starts)
+        words, plain = self._words, " ".join(["", *[text.plain for text in texts], ""])
         for key in self._keys:
-            at = lower.find(key)
+            at = plain.find(key)
             while at >= 0:
-                at = lower.find(key, self._read_around(text, at, found))
-        if not text.isascii():
-            end = 0
-            for beyond in re.finditer(_BEYOND_ASCII, text):
-                if beyond.start() >= end:
-                    end = self._read_around(text, beyond.start(), found)
+                end = plain.find(" ", at + 1)
+                if held := words[plain[at + 1 : end]]:
+                    found[bisect_right(starts, at) - 1] |= held
+                at = plain.find(key, end)
+        offset = 0
+        for text in texts:
+            for start, word in text.odd:
+                if held := self._odd_words[word]:
+                    found[bisect_right(starts, offset + start) - 1] |= held
+            offset += len(text.plain) + 1
         return found
 
-    def _read_around(self, text: str, at: int, found: dict[int, frozenset[str]]) -> int:
-        """Add the word around a character to what was found, if it holds a term. Return where to look on."""
-        before = text[:at].rsplit(None, 1)[-1] if at and not text[at - 1].isspace() else ""
-        word = before + text[at:].split(None, 1)[0]
-        start = at - len(before)
-        held = self._holds.get(word)
-        if held is None:
-            held = self._holds[word] = self._read(word)
-        if held:
-            found[start] = held
-        return start + len(word)
+    def _read(self, terms: Collection[str]) -> int:
+        """Return those of the terms that the query has too, or the beginnings of."""
+        held = 0
+        for term in terms:
+            held |= self._bits.get(term, 0)
+        for beginning in self._beginnings:
+            if any(term.startswith(beginning) for term in terms):
+                held |= self._bits[beginning]
+        return held
 
-    def share(self, held: frozenset[str]) -> float:
-        """Return the share of the query's weight that these terms have."""
-        share = self._shares.get(held)
-        if share is None:
-            share = self._shares[held] = self._weights.share(held)
-        return share
-
-    def _read(self, word: str) -> frozenset[str]:
-        """Return the terms of the query that a word holds."""
-        terms = self._analyser.terms_of(word)
-        begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
-        return (terms & self._wanted).union(begun)
-
-    def _add_names(self, held: frozenset[str], text: str) -> frozenset[str]:
+    def add_names(self, held: int, text: str) -> int:
         """Add the names whose words are all there, and leave out words that only names consist of."""
-        weights = self._weights
-        # The words of an identifier must be side by side: 1, 2 and 3 somewhere in a text are not version 1.2.3.
-        named = (
-            name
-            for name, parts in weights.names.items()
-            if name not in held and parts <= held and (name not in weights.identifiers or is_spelled_out(name, text))
-        )
-        return held.union(named).intersection(weights.by_term)
+        for bit, parts, identifier in self._names:
+            # The words of an identifier must be side by side: 1, 2 and 3 somewhere in a text are not version 1.2.3.
+            if held & parts == parts and (not identifier or is_spelled_out(identifier, text)):
+                held |= bit
+        return held & self._every
 
 
-def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tuple[Passage, Features]]:
-    """Return the passages of a chunk in reading order, each with its features."""
-    text, path = found.chunk.text, found.chunk.path
-    passages = finder.texts.split(text)
-    held, above = [_NONE] * len(passages), _NONE
-    has_words = bool(found.weighted.strength)  # Otherwise only its vector was found, and there is no term to look for.
-    if has_words:
-        held = finder.find_each(text, passages)
-        above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
-    share = finder.share
-    identifiers = query.weights.identifiers
-    identifier_count = len(identifiers) + len(query.naming.phrases)
-    coverage = [share(terms) for terms in held]
-    words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * max(coverage)
-    chunk_held = above.union(*held)
+def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[Passage, Features]]]:
+    """Return the passages of each chunk in reading order, each with its features."""
+    finder = TermFinder(query.weights, query.analyser)
+    memory = query.texts or TextMemory()
+    texts, starts, offset = [], [], 0
+    cut: list[tuple[list[Passage], dict[int, str]]] = []
+    for found in chunks:
+        passages, words = memory.read(found.chunk.text)
+        above = _list_titles(found, passages)
+        cut.append((passages, above))
+        if found.weighted.strength:  # Otherwise only its vector was found, and there is no term to look for.
+            starts += [offset + entry.start for entry in passages]
+            for text in (words, *map(read_words, above.values())):
+                texts.append(text)
+                offset += len(text.plain) + 1
+                starts.append(offset)
+            starts.pop()
+    # The words of all texts and titles are looked for at once.
+    held = iter(finder.find_each(texts, starts))
+    read = []
+    for found, (passages, above) in zip(chunks, cut, strict=True):
+        left = held if found.weighted.strength else repeat(0)
+        own = list(islice(left, len(passages)))
+        read.append(_read_passages(found, query, finder, passages, own, above, dict(zip(above, left, strict=False))))
+    return read
+
+
+def _list_titles(found: ReadChunk, passages: Sequence[Passage]) -> dict[int, str]:
+    """Return the headings of a chunk by their lines; as line -1, its path and the headings above it."""
+    above = {-1: "\n".join((title_text(found.chunk.path), *titles(found.chunk.trail)))}
+    headings = {entry.heading for entry in passages} - {-1}
+    lines = found.chunk.text.split("\n") if headings else []
+    return above | {number: heading_title(lines[number].strip()) for number in headings}
+
+
+def _read_passages(
+    found: ReadChunk,
+    query: Query,
+    finder: TermFinder,
+    passages: Sequence[Passage],
+    held: list[int],
+    above: Mapping[int, str],
+    titled: dict[int, int],
+) -> list[tuple[Passage, Features]]:
+    """Return the passages of a chunk with their features; ``held`` and ``titled`` are what they and titles hold."""
+    text, trail, naming, shares = found.chunk.text, titles(found.chunk.trail), query.naming, finder.shares
+    if query.weights.names:
+        held = [finder.add_names(own, text[entry.start : entry.end]) for own, entry in zip(held, passages, strict=True)]
+        titled = {line: finder.add_names(own, above[line]) for line, own in titled.items()}
+    chunk_held = titled[-1]
+    for terms in held:
+        chunk_held |= terms
+    words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * max([shares[terms] for terms in held])
     whole = found.similarity.value if found.similarity else None
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
-    file_bonus = query.naming.file_bonus(path)
-    lines = text.split("\n")
+    identifiers = finder.identifiers
+    identifier_count = identifiers.bit_count() + len(naming.phrases)
+    file_bonus = naming.file_bonus(found.chunk.path)
+    headings = {**above, -1: trail[-1] if trail else ""}
+    bonuses = {line: max(file_bonus, naming.heading_bonus(heading)) for line, heading in headings.items()}
     # What the passages before and after hold; the first and the last have one neighbour only.
-    around = (_NONE, *held, _NONE)
+    around = (0, *held, 0)
     read = []
-    last_heading, titled = -1, above
-    naming = max(file_bonus, query.naming.heading_bonus(next(reversed(titles(found.chunk.trail)), "")))
     for place, passage in enumerate(passages):
-        if passage.heading != last_heading:
-            last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
-            titled = above | finder.find(heading) if has_words else above
-            naming = max(file_bonus, query.naming.heading_bonus(heading))
-        own, covered = held[place], coverage[place]
-        nearby = around[place] | own | around[place + 2]
+        own = held[place]
+        covered = shares[own]
+        identified = 0.0
+        if identifier_count:
+            phrases = naming.find_phrases(text[passage.start : passage.end])
+            identified = ((identifiers & own).bit_count() + phrases) / identifier_count
         has_cosine = place < len(alike)
         # In the order of the fields: there are about a hundred for each query.
         features = Features(
             words,
             covered,
-            share(nearby) - covered if nearby else 0.0,
-            share(titled | own) - covered if titled else 0.0,
+            shares[around[place] | own | around[place + 2]] - covered,
+            shares[titled[-1] | titled[passage.heading] | own] - covered,
             alike[place] if has_cosine else whole,
             whole,
             found.cosines[place] if has_cosine else None,
-            (len(identifiers & own) + query.naming.find_phrases(text[passage.start : passage.end])) / identifier_count
-            if identifier_count
-            else 0.0,
-            naming,
+            identified,
+            bonuses[passage.heading],
             own,
             chunk_held,
             found.translated,

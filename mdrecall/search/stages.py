@@ -14,11 +14,10 @@ from mdrecall.search.score import (
     Features,
     Query,
     ReadChunk,
-    TermFinder,
     gain_by_weight,
     passage_worths,
     probability,
-    read_passages,
+    read_chunks,
     vector_probability,
 )
 from mdrecall.text.days import chunk_day, day_number, format_day, ms_of_day
@@ -149,20 +148,19 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
-    finder = TermFinder(query.weights, query.analyser, query.texts)
     user_factor: float | None = None
     passages = []
-    for candidate in candidates:
-        found = candidate.found
-        read = read_passages(found, query, finder)
+    chunks = [candidate.found for candidate in candidates]
+    for found, read in zip(chunks, read_chunks(chunks, query), strict=True):
         worths = passage_worths([features for _, features in read], found.weighted.identified, query)
         # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
-        is_silent = bool(found.weighted.strength) and not any(features.coverage for _, features in read)
+        is_silent = bool(found.weighted.strength) and not sum([features.coverage for _, features in read])
+        marked = found.chunk.marks.speaker
         for place, ((passage, features), worth) in enumerate(zip(read, worths, strict=True)):
             has_words = features.coverage or (is_silent and not place)
             if has_words or features.likeness or features.naming or features.neighbours:
-                if not passage.speaker and found.chunk.marks.speaker:
-                    passage = passage._replace(speaker=found.chunk.marks.speaker)
+                if marked and not passage.speaker:
+                    passage = passage._replace(speaker=marked)
                 if passage.speaker and is_user(passage.speaker):
                     user_factor = user_factor or find_user_factor(context)
                     said = found.chunk.text[passage.start : passage.end]

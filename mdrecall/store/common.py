@@ -134,7 +134,7 @@ def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:
     return [found[term] for term in terms]
 
 
-def _match_whole(index: TermIndex, term: Term, count: int) -> dict[int, float]:
+def _match_whole(index: TermIndex, term: Term, count: int) -> Mapping[int, float]:
     """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character."""
     if term.parts:
         return dict.fromkeys(index.find(_want(term)), 1.0)
@@ -142,8 +142,8 @@ def _match_whole(index: TermIndex, term: Term, count: int) -> dict[int, float]:
         return {}
     if count > ROW_BUDGET and term.stop:
         return dict.fromkeys(index.find(_want(term)), _PRESENT)
-    other_forms = dict.fromkeys(index.find(_want(term)), _PRESENT) if term.also else {}
-    return other_forms | dict(index.score(term.surface, count))
+    scored = index.score(term.surface, count)
+    return dict.fromkeys(index.find(_want(term)), _PRESENT) | dict(scored.items()) if term.also else scored
 
 
 def _want(term: Term) -> Wanted:

@@ -1,6 +1,6 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
@@ -91,6 +91,32 @@ class Term(NamedTuple):
     """True if it may match longer terms that begin with it when nothing matches it whole."""
     always_prefix: bool = False
     """True if it always matches as a prefix: a single character of a script without spaces."""
+
+
+class ChunkRows(Mapping[int, float]):
+    """A value for each of many chunks, as two arrays of numpy: a search adds up thousands of them."""
+
+    def __init__(self, ids: Any, values: Any) -> None:
+        """``ids`` are the numbers of the chunks, each of which occurs once."""
+        self.ids, self.values_of = ids, values
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ids.tolist())
+
+    def __getitem__(self, chunk_id: int) -> float:
+        places = (self.ids == chunk_id).nonzero()[0]
+        if not len(places):
+            raise KeyError(chunk_id)
+        return float(self.values_of[places[0]])
+
+    def items(self) -> ItemsView[int, float]:
+        return dict(zip(self.ids.tolist(), self.values_of.tolist(), strict=True)).items()
+
+    def keys(self) -> KeysView[int]:
+        return dict.fromkeys(self.ids.tolist()).keys()
 
 
 class Match(NamedTuple):

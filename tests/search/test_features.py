@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from mdrecall.search.query import parse_query
 from mdrecall.search.score import TermFinder, TextMemory, Weights, weigh
-from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser
 from mdrecall.types.search import Match
 
@@ -26,9 +25,19 @@ WORDS = (
 )
 
 
-def finder_for(query: str) -> TermFinder:
-    matches = [Match(term, {1: 1.0}, 1) for term in parse_query(query) if not term.stop]
-    return TermFinder(weigh(matches, 10), Analyser())
+class Finder:
+    """A ``TermFinder`` that tells its terms instead of their bits."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.finder, self._terms = TermFinder(weights, Analyser()), list(weights.by_term)
+
+    def find(self, text: str) -> set[str]:
+        held = self.finder.find(text)
+        return {term for place, term in enumerate(self._terms) if held >> place & 1}
+
+
+def finder_for(query: str) -> Finder:
+    return Finder(weigh([Match(term, {1: 1.0}, 1) for term in parse_query(query) if not term.stop], 10))
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=4))
@@ -40,19 +49,6 @@ def test_the_words_that_a_text_holds_are_those_among_its_terms(texts: list[list[
         assert finder.find(text) == Analyser().terms(text) & wanted
 
 
-PIECES = (*WORDS, "un-deploy", "deploy_key", "redeploy", "x-ray", "c++", "\n", "\n\n", "# ", "- ", ". ", "word " * 30)
-
-
-@given(
-    st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["deploy search x", "v1.2.3 deploy", "東京都 x"])
-)
-def test_passages_hold_the_same_together_and_one_by_one(pieces: list[str], query: str) -> None:
-    text = " ".join(pieces)
-    passages = split_passages(text)
-    each = finder_for(query).find_each(text, passages)
-    assert each == [finder_for(query).find(text[entry.start : entry.end]) for entry in passages]
-
-
 def test_a_name_is_held_if_all_its_words_are_there_even_stop_words() -> None:
     finder = finder_for("to-do walrus")
     assert finder.find("what to buy, and what to do") == {"to-do"}
@@ -62,16 +58,22 @@ def test_a_name_is_held_if_all_its_words_are_there_even_stop_words() -> None:
 
 def test_the_words_of_an_identifier_must_be_side_by_side() -> None:
     matches = [Match(term, {1: 1.0}, 1) for term in parse_query("v1.2.3")]
-    finder = TermFinder(weigh(matches, 10, frozenset({"v1.2.3"})), Analyser())
+    finder = Finder(weigh(matches, 10, frozenset({"v1.2.3"})))
     assert finder.find("we run v1 2 3 now") == {"v1", "2", "3", "v1.2.3"}
     assert finder.find("v1 has 2 faults and 3 fixes") == {"v1", "2", "3"}
 
 
+def test_a_name_may_have_many_underscores() -> None:
+    matches = [Match(term, {1: 1.0}, 1) for term in parse_query("retry____limit")]
+    finder = Finder(weigh(matches, 10, frozenset({"retry____limit"})))
+    assert "retry____limit" in finder.find("we set retry____limit to 5")
+
+
 def test_shares_are_of_the_weight_of_the_query() -> None:
-    finder = finder_for("deploy search")
-    assert finder.share(finder.find("nothing of it")) == 0
-    assert finder.share(finder.find("search the deployed")) == 1
-    assert 0 < finder.share(finder.find("search")) < 1
+    finder = finder_for("deploy search").finder
+    assert finder.shares[finder.find("nothing of it")] == 0
+    assert finder.shares[finder.find("search the deployed")] == 1
+    assert 0 < finder.shares[finder.find("search")] < 1
 
 
 NOTE = st.lists(
@@ -103,11 +105,9 @@ NOTE = st.lists(
 def test_a_passage_holds_the_terms_that_reading_all_its_words_gives(words: list[str], query: str) -> None:
     text, terms = " ".join(words), parse_query(query)
     weights = weigh([Match(term, {1: 1.0}, 1, is_loose) for term in terms for is_loose in (False, True)], 10)
-    texts = TextMemory()
+    finder = Finder(weights)
     for _ in range(2):
-        passages = texts.split(text)
-        found = TermFinder(weights, Analyser(), texts).find_each(text, passages)
-        assert found == [_read_terms(text[entry.start : entry.end], weights) for entry in passages]
+        assert finder.find(text) == _read_terms(text, weights)
 
 
 def _read_terms(text: str, weights: Weights) -> frozenset[str]:
@@ -119,6 +119,6 @@ def _read_terms(text: str, weights: Weights) -> frozenset[str]:
 def test_only_so_much_text_is_remembered() -> None:
     texts = TextMemory()
     notes = [f"note {number} " + "word " * 20_000 for number in range(50)]
-    passages = [texts.split(note) for note in notes]
-    assert texts.split(notes[-1]) is passages[-1]
-    assert texts.split(notes[0]) is not passages[0]
+    read = [texts.read(note) for note in notes]
+    assert texts.read(notes[-1]) is read[-1]
+    assert texts.read(notes[0]) is not read[0]

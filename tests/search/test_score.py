@@ -94,7 +94,7 @@ def test_the_limit_keeps_the_best() -> None:
 def test_chunks_that_tie_with_the_last_one_are_kept_but_not_without_bound() -> None:
     tied = [match("common", {number: 0.5 if number else 0.9 for number in range(90)})]
     ranked = rank(strengths(tied, weigh(tied, 100)), 2)
-    assert [entry.chunk_id for entry in ranked] == list(range(9))
+    assert [entry.chunk_id for entry in ranked] == [0, 1, *range(89, 81, -1)]
     different = [match("common", {0: 0.9, 1: 0.5, 2: 0.4})]
     assert len(rank(strengths(different, weigh(different, 100)), 2)) == 2
 

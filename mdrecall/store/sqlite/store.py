@@ -8,9 +8,11 @@ is in most rows, so it is divided out again, and only the saturation from 0 to 1
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import apsw
@@ -34,7 +36,7 @@ from mdrecall.types.documents import (
     StoredChunk,
     StoredDocument,
 )
-from mdrecall.types.search import Match, Term
+from mdrecall.types.search import ChunkRows, Match, Term
 from mdrecall.types.sync import SourceStatus
 from mdrecall.types.transcripts import Transcript
 
@@ -261,6 +263,8 @@ _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyw
 _MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
 _MOST_REMEMBERED = 5_000
+# As many rows of scored words are remembered until the index changes; 3 MB.
+_MOST_SCORED_ROWS = 200_000
 # How many characters of chunks are remembered until the index changes: about 3,000 chunks, most of which return.
 _MOST_LOADED_CHARS = 4_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
@@ -286,6 +290,20 @@ class _Remembered:
         self._rows: dict[str, int] = {}
         self._loaded: dict[int, StoredChunk] = {}
         self._loaded_chars = 0
+        self._scored: dict[str, Mapping[int, float]] = {}
+        self._scored_rows = 0
+
+    def scored(self, word: str, score: Callable[[], Mapping[int, float]]) -> Mapping[int, float]:
+        """Return the chunks that hold a word, which are remembered: common words return, and have many."""
+        if (known := self._scored.get(word)) is not None:
+            return known
+        found = score()
+        self._scored_rows += len(found)
+        if self._scored_rows > _MOST_SCORED_ROWS:
+            self._scored, self._scored_rows = {}, len(found)
+        if not isinstance(found, dict):
+            self._scored[word] = found
+        return found
 
     def keep(self, name: str, read: Callable[[], Any]) -> Any:
         """Return what was read before under a name, else read it; a very long list is not kept."""
@@ -392,13 +410,19 @@ class _SqliteTerms:
     def count(self, wanted: common.Wanted) -> int:
         return self._known.rows_with(self._db, _render(wanted))
 
-    def score(self, word: str, held_by: int) -> dict[int, float]:
+    def score(self, word: str, held_by: int) -> Mapping[int, float]:
+        return self._known.scored(word, lambda: self._score(word, held_by))
+
+    def _score(self, word: str, held_by: int) -> Mapping[int, float]:
         found = list(sql.rows(self._db, _SCORED, (_quote(word), common.ROW_BUDGET)))
         # Other forms of the word are counted too, so what was found is the better figure unless it was limited.
         held_by = held_by if len(found) == common.ROW_BUDGET else len(found)
         others = self._known.chunks - held_by
         surprise = math.log((others + 0.5) / (held_by + 0.5)) if others > 0 else 0.0
         divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
+        if numpy := sys.modules.get("numpy"):
+            pairs = numpy.fromiter(chain.from_iterable(found), numpy.float64, 2 * len(found)).reshape(-1, 2)
+            return ChunkRows(pairs[:, 0].astype(numpy.int64), pairs[:, 1] / divisor)
         return {chunk_id: rank / divisor for chunk_id, rank in found}
 
     def find(self, wanted: common.Wanted, among: Sequence[common.Wanted] = ()) -> list[int]:
