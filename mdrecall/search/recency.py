@@ -8,6 +8,7 @@ A line that was replaced stays a result, because who asks may want to know what 
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import TypeAlias
 
 from mdrecall.patterns import host_of
@@ -16,7 +17,7 @@ from mdrecall.search.score import find_cost
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
 from mdrecall.text.days import Moment, Place, chunk_day, is_newer
 from mdrecall.text.markdown import heading_above, is_role
-from mdrecall.text.statements import Statement, find_change, read_statement, read_statements
+from mdrecall.text.statements import find_change, list_sentences, may_change, read_claim, read_statement
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
 from mdrecall.types.search import Term
 
@@ -200,8 +201,8 @@ _SURE_CHARS = 3
 _MIN_WORDS = 2
 
 
-#: A candidate, where and when it was written down, and its statements about what the query asks for.
-_Claim: TypeAlias = tuple[Candidate, Place, tuple[Statement, ...]]
+#: A candidate, where and when it was written down, its sentences about what the query asks for, and their heading.
+_Claim: TypeAlias = tuple[Candidate, Place, list[str], str]
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -262,7 +263,8 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         where = Place(
             chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), Moment(chunk.mtime_ns / 1e6).today
         )
-        claims.append((entry, where, _read_claims(entry, lines)))
+        heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2] if lines else ""
+        claims.append((entry, where, list_sentences("\n".join(lines))[:_MAX_STATEMENTS], heading))
     place = 0
     while place < len(claims):
         newer = next(
@@ -271,8 +273,8 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         if newer is None:
             place += 1
             continue
-        entry, where, statements = claims.pop(newer)
-        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, statements))
+        entry, where, sentences, topic = claims.pop(newer)
+        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, sentences, topic))
         # The lifted one may itself be older than another; each step brings a newer day to this place.
     return [entry for entry, *_ in claims]
 
@@ -302,21 +304,13 @@ def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list
     return [line for line in text.split("\n") if _count_held(fold(line), beginnings) >= least]
 
 
-def _read_claims(entry: Candidate, lines: Sequence[str]) -> tuple[Statement, ...]:
-    """Return the statements of a candidate in some of its lines."""
-    if not lines:
-        return ()
-    heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]
-    return tuple(read_statements("\n".join(lines), heading)[:_MAX_STATEMENTS])
-
-
 def _count_held(line: str, beginnings: Sequence[str]) -> int:
     """Return how many of these beginnings of words a line holds."""
     return sum([beginning in line for beginning in beginnings])
 
 
 def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
-    (new_entry, new_place, new_ones), (old_entry, old_place, old_ones) = newer, older
+    (new_entry, new_place, new_ones, topic), (old_entry, old_place, old_ones, old_topic) = newer, older
     if not new_ones or not old_ones or not is_newer(new_place, old_place):
         return False
     # What holds for one project says nothing about another.
@@ -324,9 +318,13 @@ def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
         return False
     if _naming_of(old_entry) > _naming_of(new_entry):
         return False
-    changes = (find_change(old, new) for old in old_ones for new in new_ones)
-    # Who names a number looks for it, though another one holds today.
-    return any(change and not (change.kind in ("number", "date") and _names(query, change.old)) for change in changes)
+    for old, new in product(old_ones, new_ones):
+        if may_change(old, new) and (before := read_claim(old, old_topic)) and (after := read_claim(new, topic)):
+            change = find_change(before, after)
+            # Who names a number looks for it, though another one holds today.
+            if change and not (change.kind in ("number", "date") and _names(query, change.old)):
+                return True
+    return False
 
 
 def _names(query: str, value: str) -> bool:

@@ -113,6 +113,7 @@ class Candidate(NamedTuple):
     features: Features | None = None
     worth: float = 0.0
     """What it is worth, from which the score is made."""
+    score: float = 0.0
     decay: float = 1.0
     weight: float = 0.0
     """What the weight of its collection changes in its worth."""
@@ -124,7 +125,6 @@ class Candidate(NamedTuple):
     """The factor for being older than its near equals, if the query asks for what holds at present."""
     more: tuple[Passage, ...] = ()
     """The passages beside it that are shown with it."""
-    score: float = 0.0
     file_factor: float = 1.0
     """The factor for coming after several better ones from its file. It decides which results there are, no score."""
     why: Why = ()
@@ -148,6 +148,7 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
+    to_score = vector_probability if query.by_vectors_only else probability
     user_factor: float | None = None
     passages = []
     chunks = [candidate.found for candidate in candidates]
@@ -165,7 +166,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
                     user_factor = user_factor or find_user_factor(context)
                     said = found.chunk.text[passage.start : passage.end]
                     worth *= _QUESTION_FACTOR if _is_of_coding(found.chunk) and is_question(said) else user_factor
-                passages.append(Candidate(found, passage, place, features, worth))
+                passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
     return passages
 
 
@@ -224,7 +225,10 @@ def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[
 
 def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Map worth and age to one score, and sort best first."""
-    scored = [entry._replace(score=score_of(entry, context)) for entry in candidates]
+    scores = [score_of(entry, context) for entry in candidates]
+    # Most have the score that they were made with.
+    pairs = zip(candidates, scores, strict=True)
+    scored = [entry if entry.score == score else entry._replace(score=score) for entry, score in pairs]
     return sorted(scored, key=_order)
 
 

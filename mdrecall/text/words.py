@@ -22,7 +22,7 @@ such a list counts only in a query of its language.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from mdrecall.patterns import compile_later
@@ -255,6 +255,7 @@ def porter_stem(word: str) -> str:
     return _stem(in_bytes.decode("latin-1")).encode("latin-1").decode("utf-8", "surrogatepass")
 
 
+@lru_cache(1 << 14)
 def stem(word: str) -> str:
     """Return the stem of a folded word as queries and snippets use it: Porter's, but a y after a vowel stays.
 
