@@ -293,7 +293,7 @@ class _Remembered:
         self._scored: dict[str, Mapping[int, float]] = {}
         self._scored_rows = 0
 
-    def scored(self, word: str, score: Callable[[], Mapping[int, float]]) -> Mapping[int, float]:
+    def recall_rows(self, word: str, score: Callable[[], Mapping[int, float]]) -> Mapping[int, float]:
         """Return the chunks that hold a word, which are remembered: common words return, and have many."""
         if (known := self._scored.get(word)) is not None:
             return known
@@ -411,7 +411,7 @@ class _SqliteTerms:
         return self._known.rows_with(self._db, _render(wanted))
 
     def score(self, word: str, held_by: int) -> Mapping[int, float]:
-        return self._known.scored(word, lambda: self._score(word, held_by))
+        return self._known.recall_rows(word, lambda: self._score(word, held_by))
 
     def _score(self, word: str, held_by: int) -> Mapping[int, float]:
         found = list(sql.rows(self._db, _SCORED, (_quote(word), common.ROW_BUDGET)))
