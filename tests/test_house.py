@@ -223,12 +223,12 @@ ROOMS = {
     "mcp_server": (2149, 10),
     "notes": (2513, 10),
     "plugins": (134, 1),
-    "search": (2369, 6),
+    "search": (2_471, 6),
     "sessions": (4914, 18),
-    "store": (3230, 10),
-    "text": (4904, 16),
+    "store": (3_254, 10),
+    "text": (4_927, 16),
     "tools": (1154, 4),
-    "types": (1033, 6),
+    "types": (1_059, 6),
     ".": (2537, 15),
 }
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
