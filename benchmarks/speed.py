@@ -265,7 +265,12 @@ class Bench:
                 for number, question in enumerate(islice(questions, _WARMING + self._options.questions)):
                     for place, (peer, server) in enumerate(zip(peers, servers, strict=True)):
                         cpu_ms, answer = server.take_cpu_ms(peer.call(question))
-                        results = json.loads(answer)["result"]["structuredContent"]["results"]
+                        result = json.loads(answer)["result"]
+                        # mdrecall answers with text, in which only a line above a snippet begins with no space.
+                        lines = result["content"][0]["text"].splitlines()[1:]
+                        results = result.get("structuredContent", {}).get("results") or [
+                            line for line in lines if line[:1].strip()
+                        ]
                         if number >= _WARMING:
                             taken[place].append((cpu_ms, len(results), len(answer)))
                 ours, theirs = ([statistics.mean(column) for column in zip(*each, strict=True)] for each in taken)

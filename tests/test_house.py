@@ -220,7 +220,7 @@ ROOMS = {
     "hosts": (2494, 12),
     "interfaces": (507, 1),
     "life": (2869, 11),
-    "mcp_server": (2149, 10),
+    "mcp_server": (2155, 10),
     "notes": (2513, 10),
     "plugins": (134, 1),
     "search": (2_471, 6),

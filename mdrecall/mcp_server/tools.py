@@ -35,6 +35,10 @@ _UNKNOWN_CLIENT = "an MCP client"
 #: With the short name of a project, as much as a note has for who wrote a text.
 _MAX_CLIENT_CHARS = 16
 
+#: A program sets this in ``_meta`` of a call to get the object beside the text. Clients show a model the text, the
+#: object or both, so by default there is only the text: all that a model needs, in less than half of the bytes.
+STRUCTURED = "mdrecall/structured"
+
 #: Makes the tools of a memory for a session key and the name of a client.
 MakeTools: TypeAlias = Callable[["Memory", str, str], Toolset]
 
@@ -96,8 +100,10 @@ class Toolbox:
             answer = self._answer(tool, arguments, session_key, author)
         except RecallError as error:
             answer = toolset.error_answer(error)
-        content = {"type": "text", "text": answer.plain or answer.text}
-        return {"content": [content], "structuredContent": answer.details, "isError": answer.is_error}
+        result: Json = {"content": [{"type": "text", "text": answer.plain or answer.text}], "isError": answer.is_error}
+        if request.meta.get(STRUCTURED) is True or not answer.plain:
+            result["structuredContent"] = answer.details
+        return result
 
     def toolset(self, name: str, session_key: str, author: str = "") -> Toolset:
         """Return the tools of one memory in a conversation; ``author`` is the client that calls them."""

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mdrecall.mcp_server.answers import SESSION_KEY
+from mdrecall.mcp_server.tools import STRUCTURED
 from tests.doors.calls import Call
 from tests.doors.doors import Told, ToolDoor
 
@@ -39,8 +40,8 @@ class McpServer:
 
     def call(self, name: str, arguments: dict[str, Any], session_key: str = "") -> tuple[dict[str, Any], bool]:
         """Call a tool on behalf of a conversation; gives its object and whether it is an error."""
-        params: dict[str, Any] = {"name": name, "arguments": arguments}
-        result = self._request("tools/call", params | {"_meta": {SESSION_KEY: session_key}} if session_key else params)
+        meta = {STRUCTURED: True} | ({SESSION_KEY: session_key} if session_key else {})
+        result = self._request("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
         body: dict[str, Any] = result["structuredContent"]
         is_error: bool = result.get("isError", False)
         assert result["content"][0]["text"]

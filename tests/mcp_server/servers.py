@@ -19,12 +19,15 @@ from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import Memories, Selection, ServedMemory, open_served, select_memories
 from mdrecall.mcp_server.stdio import serve
-from mdrecall.mcp_server.tools import MakeTools
+from mdrecall.mcp_server.tools import STRUCTURED, MakeTools
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
 
 PROJECT = Path(__file__).parent.parent.parent
+
+#: What a program sends in `_meta` to get an answer as an object.
+AS_OBJECT: Any = {STRUCTURED: True}
 
 
 class Home:

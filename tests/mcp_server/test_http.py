@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.http import HttpEndpoint, is_loopback, read_token
 from tests.conftest import Workspace
-from tests.mcp_server.servers import mdrecall_command, process_env, start_process
+from tests.mcp_server.servers import AS_OBJECT, mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
 
 TOKEN = "0123456789abcdef-the-token"
@@ -61,7 +61,7 @@ def test_the_sdks_client_with_the_token_finds_and_reads(serving: Serving, mode: 
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as web,
             Client(streamable_http_client(serving.url, http_client=web), mode=mode) as client,
         ):
-            found = await client.call_tool("memory_search", {"query": "walrus"})
+            found = await client.call_tool("memory_search", {"query": "walrus"}, meta=AS_OBJECT)
             return found.structured_content, (await client.read_resource("mdrecall://main/MEMORY.md")).contents[0]
 
     found, read = asyncio.run(act())

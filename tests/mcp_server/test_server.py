@@ -24,7 +24,7 @@ from mdrecall.notes import opening
 from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types.sync import ProgressCallback
-from tests.mcp_server.servers import Home, connect_pipes
+from tests.mcp_server.servers import AS_OBJECT, Home, connect_pipes
 
 T = TypeVar("T")
 SUBAGENT = "agent:main:subagent:abc"
@@ -101,9 +101,8 @@ def test_the_list_of_tools_is_short_and_counts_in_whole_numbers(home: Home) -> N
 def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     async def act(client: Client) -> tuple[Any, Any]:
         asked = {"text": "Priya drinks oolong.", "file": "people/priya"}
-        return await client.call_tool("memory_append", asked), await client.call_tool(
-            "memory_search", {"query": "oolong"}
-        )
+        appended = await client.call_tool("memory_append", asked, meta=AS_OBJECT)
+        return appended, await client.call_tool("memory_search", {"query": "oolong"}, meta=AS_OBJECT)
 
     info = types.Implementation(name="claude-code", version="2.1")
     appended, found = with_client(home.server(), act, mode="legacy", client_info=info)
@@ -112,6 +111,25 @@ def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     assert found.structured_content["results"][0]["path"] == "memory/people/priya.md"
     written = (home.workspace().path / "memory/people/priya.md").read_text()
     assert re.fullmatch(r"Priya drinks oolong\.\n<!-- by claude-code in [a-z0-9-]+-[0-9a-f]{8} -->\n", written)
+
+
+def test_who_does_not_ask_for_the_object_gets_every_result_as_text_alone(home: Home) -> None:
+    """Hosts show a model the text, the object or both: the snippets came twice in each answer."""
+    for number in range(6):
+        home.workspace().write(f"memory/2026-02-0{number + 1}.md", f"Walrus {number}. " + "The walrus likes ice. " * 40)
+
+    async def act(client: Client) -> tuple[Any, Any]:
+        asked = {"query": "walrus", "minScore": 0, "maxResults": 6}
+        plain = await client.call_tool("memory_search", asked)
+        return plain, await client.call_tool("memory_search", asked, meta=AS_OBJECT)
+
+    plain, both = with_client(home.server(), act)
+    assert plain.structured_content is None
+    assert text_of(plain) == text_of(both)
+    results = both.structured_content["results"]
+    assert len(results) == 6
+    assert all(result["citation"] in text_of(plain) for result in results)
+    assert len(plain.model_dump_json()) < len(both.model_dump_json()) / 2
 
 
 def test_a_tool_without_short_text_answers_with_its_json(home: Home) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from mdrecall.mcp_server.memories import Selection
-from tests.mcp_server.servers import Home
+from tests.mcp_server.servers import AS_OBJECT, Home
 from tests.mcp_server.test_server import with_client
 
 TOOLS = ["memory_search", "memory_get", "memory_append"]
@@ -73,9 +73,12 @@ def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:
     pytest.importorskip("lancedb", reason="mdrecall[lancedb] is not installed: scripts/test does it")
 
     async def act(client: Client) -> tuple[list[str], types.CallToolResult]:
-        stored: Any = await client.call_tool("memory_store", {"text": "Ana prefers green tea in the morning"})
+        stored: Any = await client.call_tool(
+            "memory_store", {"text": "Ana prefers green tea in the morning"}, meta=AS_OBJECT
+        )
         assert stored.structured_content["action"] == "created"
-        return await tool_names(client), await client.call_tool("memory_recall", {"query": "what tea does Ana prefer?"})
+        asked = {"query": "what tea does Ana prefer?"}
+        return await tool_names(client), await client.call_tool("memory_recall", asked, meta=AS_OBJECT)
 
     names, recalled = with_client(home.server(configured(home, "memory-lancedb")), act)
     assert names == ["memory_recall", "memory_store", "memory_forget"]

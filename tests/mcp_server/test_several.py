@@ -13,7 +13,7 @@ from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import Memories, Selection, ServedMemory, open_served, select_memories
 from mdrecall.memory import Memory
 from tests.conftest import LONG_AGO_NS
-from tests.mcp_server.servers import Home
+from tests.mcp_server.servers import AS_OBJECT, Home
 from tests.mcp_server.test_server import text_of, with_client
 
 GROUP = "agent:main:telegram:group:7"
@@ -27,7 +27,7 @@ def three(home: Home) -> Selection:
 
 def call(built: MemoryServer, *calls: tuple[str, dict[str, Any]], **options: Any) -> list[types.CallToolResult]:
     async def act(client: Client) -> list[types.CallToolResult]:
-        return [await client.call_tool(tool, arguments, **options) for tool, arguments in calls]
+        return [await client.call_tool(tool, arguments, **{"meta": AS_OBJECT} | options) for tool, arguments in calls]
 
     return with_client(built, act)
 

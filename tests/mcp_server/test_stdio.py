@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mdrecall.errors import install_command
 from mdrecall.mcp_server.start import exit_on_signals
 from tests.conftest import Workspace
-from tests.mcp_server.servers import mdrecall_command, process_env, start_process
+from tests.mcp_server.servers import AS_OBJECT, mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -56,7 +56,7 @@ def greeting(*more: dict[str, Any]) -> str:
 
 
 def call(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    return {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments, "_meta": AS_OBJECT}}
 
 
 def serve(workspace: Workspace, *more: str) -> "subprocess.Popen[str]":
@@ -71,7 +71,7 @@ def test_the_sdks_client_finds_reads_and_leaves_over_pipes(workspace: Workspace)
 
     async def act() -> tuple[str, Any, list[str]]:
         async with Client(stdio_client(parameters)) as client:
-            found = await client.call_tool("memory_search", {"query": "team plan"})
+            found = await client.call_tool("memory_search", {"query": "team plan"}, meta=AS_OBJECT)
             listed = await client.list_resources()
             assert client.server_info
             return client.server_info.name, found.structured_content, [each.uri for each in listed.resources]
@@ -265,4 +265,4 @@ def test_the_inspector_accepts_the_server(workspace: Workspace, inspector: list[
 
     assert [tool["name"] for tool in ask("tools/list", "--strict")["tools"]][:2] == ["memory_search", "memory_get"]
     found = ask("tools/call", "--tool-name", "memory_search", "--tool-arg", "query=walrus")
-    assert found["structuredContent"]["results"][0]["path"] == "MEMORY.md"
+    assert "\nMEMORY.md#L1-L3 " in found["content"][0]["text"]
