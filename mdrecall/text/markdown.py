@@ -170,7 +170,7 @@ _HEADING = compile_later(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 # ``Name:`` at the beginning of a line, possibly after a list marker or a time, bold, or in angle brackets.
 _TURN = compile_later(
-    r"\s*(?:[-*>]\s+)?(?:\[[^\]\n]{1,40}\]\s*)?(?:\*\*|__)?<?([^\W\d_][\w.'’ -]{0,30}?)>?(?:\*\*|__)?"
+    r"\s*(?:[-*>]\s+)?(?:\[[^\]\n]{1,40}\]\s*)?(?:\*\*|__)?<?([^\W\d_][\w.'’ -]{0,30}(?<!__))>?(?:\*\*|__)?"
     r"(?:\s*\([^)\n]{1,40}\))?\s?[:：](?:\*\*|__)?(?=\s|$|\"|“|「|[^\x00-\x7f])"
 )
 _USER_ROLES = frozenset(

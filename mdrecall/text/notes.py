@@ -12,6 +12,7 @@ import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from itertools import islice
 from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, WISHES_FILE, compile_later, drop_ending
@@ -172,9 +173,8 @@ _TAG = compile_later(
     r"\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
 )
 _CODE = compile_later(r"``.*?``|`[^`]*`")
-_WIKI_LINK = compile_later(r"\[\[([^\[\]\n]{1,400})\]\]")
 _LINK = compile_later(
-    rf"\[[^\[\]\n]{{0,200}}\]\(<?([^()<>\s]{{1,400}}{NOTE_ENDING_PATTERN}(?:#[^()<>\s]{{0,200}})?)>?"
+    rf"\[\[([^\[\]\n]{{1,400}})\]\]|\[[^\[\]\n]{{0,200}}\]\(<?([^()<>\s]{{1,400}}{NOTE_ENDING_PATTERN}(?:#[^()<>\s]{{0,200}})?)>?"
     r"(?:[ \t]+\"[^\"\n]*\")?\)"
 )
 _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -184,13 +184,15 @@ def read_fields(text: str) -> Fields:
     """Return what a note says about itself."""
     values, front_lines = read_front_matter(text)
     tags, links = _read_body(text, front_lines)
+    if not (values or tags or links):
+        return NO_FIELDS
     # ``a, b`` and ``a b`` are two tags, because no tag holds a blank.
     own = [tag for key in ("tags", "tag") for one in values.get(key, ()) for tag in one.replace(",", " ").split()]
     return Fields(
         title=next(iter(values.get("title", ())), "")[:_MAX_NAME_CHARS],
         tags=_distinct(tag for tag in (*(tag.lstrip("#") for tag in own), *tags) if tag),
         aliases=_distinct(alias for key in ("aliases", "alias") for alias in values.get(key, ()) if alias),
-        links=tuple(links),
+        links=links,
     )
 
 
@@ -236,36 +238,32 @@ def unpack_fields(stored: str) -> Fields:
     return Fields(title=said.get("title", ""), links=links, **names)
 
 
-def _read_body(text: str, skipped: int) -> tuple[list[str], list[Link]]:
-    """Return the tags and links of a text, without those in code."""
-    tags: list[str] = []
-    links: list[Link] = []
-    lines = text.split("\n")
-    structure = read_lines(lines) if "```" in text or "~~~" in text else None
-    for number, line in enumerate(lines[skipped:], skipped + 1):
-        if "#" not in line and "[" not in line:
-            continue
-        if structure and structure[number - 1].heading and not structure[number - 1].level:
-            continue
-        plain = _CODE.sub(" ", line) if "`" in line else line
-        if len(tags) < _MAX_NAMES:
-            found = (tag.rstrip("/-_")[:_MAX_NAME_CHARS] for tag in _TAG.findall(plain))
-            # A number is that of an issue.
-            tags += (tag for tag in found if tag and not tag.isdigit())
-        if len(links) < _MAX_LINKS and "[" in plain:
-            links += (Link(number, target) for target in _find_links(plain))
-    return tags, links
+def _read_body(text: str, skipped: int) -> tuple[list[str], tuple[Link, ...]]:
+    """Return the tags and links of a text below some lines, without those in code."""
+    if "`" in text or "~" in text:
+        lines = text.split("\n")
+        for number, shape in enumerate(read_lines(lines) if "```" in text or "~~~" in text else ()):
+            lines[number] = "" if shape.heading and not shape.level else lines[number]
+        text = "\n".join(_CODE.sub(" ", line) if "`" in line else line for line in lines)
+    text = text.split("\n", skipped)[-1]
+    found = (tag.rstrip("/-_")[:_MAX_NAME_CHARS] for tag in _TAG.findall(text)) if "#" in text else ()
+    # A number is that of an issue.
+    tags = [tag for tag in found if tag and not tag.isdigit()]
+    return tags, tuple(_find_links(text, skipped + 1)) if "[" in text else ()
 
 
-def _find_links(line: str) -> Iterator[str]:
-    """Yield the links of a line to notes, each as ``target#heading|alias`` or a part of it."""
-    for found in _WIKI_LINK.findall(line):
-        yield found.replace("\\|", "|").strip()
-    for found in _LINK.findall(line):
-        if not _SCHEME.match(found):
+def _find_links(text: str, line: int) -> Iterator[Link]:
+    """Yield the links of a text to notes, each as ``target#heading|alias`` or a part of it, from a line on."""
+    at = 0
+    for found in islice(_LINK.finditer(text), _MAX_LINKS):
+        line += text.count("\n", at, found.start())
+        at = found.start()
+        if found[1]:
+            yield Link(line, found[1].replace("\\|", "|").strip())
+        elif not _SCHEME.match(found[2]):
             from urllib.parse import unquote
 
-            yield unquote(found)
+            yield Link(line, unquote(found[2]))
 
 
 def _read_values(value: str) -> list[str]:

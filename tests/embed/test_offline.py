@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline import languages as pieces_module
-from mdrecall.embed.offline.languages import MAX_WORD_CHARS, Found, Pieces, find_words
+from mdrecall.embed.offline.languages import MAX_WORD_CHARS, Found, Pieces, find_words, fold_texts, split_texts
 from mdrecall.errors import ModelFileError, install_command
 from mdrecall.store.vectors import to_int8
 from mdrecall.text.markdown import split_passages
@@ -116,6 +116,20 @@ def test_pieces_are_the_same_before_and_after_all_are_numbered() -> None:
 )
 def test_words_are_folded_latin_ones(text: str, expected: list[str]) -> None:
     assert find_words(fold(text)) == expected
+
+
+@given(st.lists(st.text(), min_size=1, max_size=5))
+def test_texts_that_are_folded_together_are_the_same_as_alone(texts: list[str]) -> None:
+    bare = [text.replace("\1", " ") for text in texts]
+    assert split_texts(fold_texts(texts)) == [fold(text) for text in bare]
+    assert OFFLINE._languages.tokens(fold_texts(texts), Found()) == [
+        word for text in bare for word in (*OFFLINE._languages.tokens(fold(text), Found()), "\1")
+    ]
+
+
+def test_a_text_of_more_words_than_fit_into_32_bits_has_its_direction() -> None:
+    many = embed("", title="walrus " * 5_000).vector
+    assert numbers(many) == pytest.approx(numbers(embed("", title="walrus").vector), abs=1e-6)
 
 
 def test_the_table_is_the_one_that_the_card_describes() -> None:
@@ -274,8 +288,8 @@ def test_a_closed_embedder_holds_no_table_and_can_be_used_again() -> None:
 
 @given(st.lists(prose, min_size=1, max_size=4), prose)
 def test_a_few_chunks_are_embedded_without_numpy_as_many_are_with_it(parts: list[str], title: str) -> None:
-    title, parts = title.lower(), [part.lower() for part in parts]
-    without = OFFLINE._embed_chunk(title, parts)
-    with_numpy = OFFLINE._embed_numpy([title], [parts], [Found()])[0]
+    folded = fold_texts([*parts, title])
+    without = OFFLINE._embed_chunk(folded)
+    with_numpy = OFFLINE._embed_numpy([folded], [Found()], [0, len(parts) + 1])[0]
     assert without.passages == with_numpy.passages
     assert to_int8([without.vector]) == to_int8([with_numpy.vector])

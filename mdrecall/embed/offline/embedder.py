@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from itertools import accumulate, chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.embed.offline.languages import Found, Languages, Pieces, find_words, group_parts, has_unspaced, is_token
+from mdrecall.embed.offline.languages import Found, Languages, Pieces, fold_texts, group_by_size, is_token, split_texts
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import fold
@@ -34,23 +34,18 @@ _COMMON = os.path.join("words", "common.i8")
 # are asked for. With more, recall@5 of Japanese questions fell there from .93 to .91. The range of cosines is the same
 # as in English: the median with an answer was .57 and .60, with another paragraph .05.
 _UNSPACED_TRUST = 0.7
-# About fifty words; a text in another language has five of its most frequent words among them.
-_SAMPLE_CHARS = 300
 # The vectors of words are whole numbers, so that their sum is the same in any order and with or without numpy. The
 # largest scale becomes this number, which tells the weights of the most frequent words apart to a thousandth.
 _FIXED = 2**14
-# The sums of as many chunks fit into the processor's cache: with 500, a first index took 3 % longer.
-_CHUNKS_AT_ONCE = 120
+# Chunks are summed in groups of about as much text, whose sums fit into the processor's cache.
+_CHARS_AT_ONCE = 100_000
 # As much text as this is summed without numpy, if it is not loaded: that takes 30 ms, loading it 100.
 _FEW_CHARS = 12_000
-# Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory. With 40,000
-# instead, indexing 40 MB of notes took 156 MB instead of 145, and no less time.
-_MAX_WORDS = 30_000
-# The sum of all pieces of a text up to this long fits into 32 bits: _SHORT_CHARS * 127 * _FIXED < 2**31.
-_SHORT_CHARS = 900
-#: Bounds how many new words are added to the cached ones at once. With half as many, embedding took a tenth longer;
-#: with twice as many no less time.
-WORDS_AT_ONCE = 32_000
+# Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory. A group of texts
+# has half as many words.
+_MAX_WORDS = 48_000
+# The sum of the vectors of as many words fits into 32 bits: _SHORT_WORDS * 127 * _FIXED < 2**31.
+_SHORT_WORDS = 1_000
 
 
 class OfflineEmbedder:
@@ -89,7 +84,7 @@ class OfflineEmbedder:
         """Return the vector of a query with its words weighted; all zeros if no word is known."""
         folded = fold(text)
         languages = self._languages.find(folded)
-        found = self._languages.tokens(folded, find_words(folded), languages)
+        found = self._languages.tokens(folded, languages)
         pieces = [
             (number, weights.get(word, 1.0)) for word in found if not is_token(word) for number in self._pieces[word]
         ]
@@ -134,33 +129,35 @@ class OfflineEmbedder:
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """Return the vectors of chunks with their titles, each with the vectors of its passages."""
-        groups = range(0, len(passages), _CHUNKS_AT_ONCE)
-        return [made for start in groups for made in self._embed_some(passages[start : start + _CHUNKS_AT_ONCE])]
+        groups = group_by_size(passages, lambda passage: len(passage.title) + len(passage.text), _CHARS_AT_ONCE)
+        return [made for some in groups for made in self._embed_some(some)]
 
     def _embed_some(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        titles = [fold(title) for title, _ in passages]
-        parts = [[fold(text[part.start : part.end]) for part in split_passages(text)] for _, text in passages]
+        # The passages of each chunk, and its title after them.
+        texts = [[*(text[part.start : part.end] for part in split_passages(text)), title] for title, text in passages]
+        folded = list(map(fold_texts, texts))
         # A short part may not show its language, so it is that of the whole chunk.
-        languages = list(map(self._languages.find, map(_sample, passages, titles, parts)))
+        languages = list(map(self._languages.find_in_chunk, map("\n".join, passages), folded))
         if "numpy" not in sys.modules and self._is_little_english(passages, languages):
-            return list(map(self._embed_chunk, titles, parts))
-        return self._embed_numpy(titles, parts, languages)
+            return list(map(self._embed_chunk, folded))
+        return self._embed_numpy(folded, languages, list(accumulate(map(len, texts), initial=0)))
 
-    def _embed_numpy(
-        self, titles: Sequence[str], parts: Sequence[Sequence[str]], languages: Sequence[Found]
-    ) -> list[Embedding]:
+    def _embed_numpy(self, folded: Sequence[str], languages: Sequence[Found], bounds: list[int]) -> list[Embedding]:
+        """Embed chunks; ``bounds`` are the numbers of their first texts, and the number of all texts."""
         numpy = _numpy()
-        counts = [len(part) for part in parts]
-        spread = list(chain.from_iterable(map(repeat, languages, counts)))
-        every = self._sums([*chain.from_iterable(parts), *titles], [*spread, *languages])
-        sums = every[: len(spread)]
-        whole = every[len(spread) :].astype(numpy.float64)
-        bounds = list(accumulate(counts, initial=0))
+        sums = self._sum_texts(list(chain.from_iterable(map(self._languages.tokens, folded, languages))))
+        if any(found.unspaced for found in languages):
+            texts = list(map(split_texts, folded))
+            spread = list(chain.from_iterable(map(repeat, languages, map(len, texts))))
+            cut = numpy.zeros(sums.shape, numpy.float32)
+            self._languages.add_sums(list(chain.from_iterable(texts)), spread, cut, self._numpy_table())
+            sums = sums + cut * self._fixed_factor
+        whole = numpy.empty((len(folded), self.dimensions), numpy.float64)
         for total, (start, end) in zip(whole, pairwise(bounds), strict=True):
-            total += numpy.add.reduce(sums[start:end], axis=0, dtype=numpy.float64)
+            numpy.add.reduce(sums[start:end], 0, numpy.float64, total)
         small = _to_int8(sums)
         return [
-            Embedding(vector.tobytes(), small[start:end].tobytes())
+            Embedding(vector.tobytes(), small[start : end - 1].tobytes())
             for vector, (start, end) in zip(_unit(whole), pairwise(bounds), strict=True)
         ]
 
@@ -169,11 +166,11 @@ class OfflineEmbedder:
         is_english = not any(map(any, languages)) and all(text.isascii() for passage in passages for text in passage)
         return is_english and sum(len(text) for passage in passages for text in passage) <= _FEW_CHARS
 
-    def _embed_chunk(self, title: str, parts: Sequence[str]) -> Embedding:
+    def _embed_chunk(self, folded: str) -> Embedding:
         """Do without numpy what ``_embed_numpy`` does for many, with the same result."""
-        sums = [self._sum_words(find_words(part)) for part in parts]
-        whole = [sum(column) for column in zip(*sums, self._sum_words(find_words(title)), strict=True)]
-        return Embedding(_pack_unit(whole), b"".join(map(_round_to_int8, sums)))
+        sums = [self._sum_words(self._languages.tokens(text, Found())) for text in split_texts(folded)]
+        whole = [sum(column) for column in zip(*sums, strict=True)]
+        return Embedding(_pack_unit(whole), b"".join(map(_round_to_int8, sums[:-1])))
 
     def _sum_words(self, words: Sequence[str]) -> list[int]:
         """Return the sum of the vectors of words."""
@@ -199,31 +196,20 @@ class OfflineEmbedder:
         for name in ("_languages", "_pieces", "_rows", "_scales", "_common", "_words"):
             vars(self).pop(name, None)
 
-    def _sums(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
-        """Return the sum of word vectors of each text, one row per text; ``languages`` are those of the texts."""
+    def _sum_texts(self, words: Sequence[str]) -> Any:
+        """Return the sum of word vectors of each text, as whole numbers; the last word is the mark after each text."""
         numpy = _numpy()
-        sums = self._sum_tokens(folded, languages)
-        if not all(map(str.isascii, folded)):
-            cut = numpy.zeros((len(folded), self.dimensions), numpy.float32)
-            self._languages.add_sums(folded, languages, cut, self._numpy_table())
-            return sums + cut * self._fixed_factor
-        return sums
-
-    def _sum_tokens(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
-        """Return the sum of the vectors of the tokens of each text, as whole numbers."""
-        numpy = _numpy()
-        sums = numpy.zeros((len(folded), self.dimensions), numpy.float64)
-        buffer = numpy.empty((_SHORT_CHARS, self.dimensions), numpy.int32)
-        found = map(self._languages.tokens, folded, map(find_words, folded), languages)
-        for some in group_parts(enumerate(found), WORDS_AT_ONCE):
-            table, rows = self._words.look_up(list(chain.from_iterable(held for _, held in some)))
-            start = 0
-            # The rows of one text fit into the processor's cache; those of many at once took three times as long.
-            for number, held in some:
-                taken, is_short = rows[start : start + len(held)], len(folded[number]) <= _SHORT_CHARS
-                vectors = table.take(taken, axis=0, out=buffer[: len(held)] if is_short else None, mode="clip")
-                sums[number] += numpy.add.reduce(vectors, axis=0, dtype=numpy.int32 if is_short else numpy.int64)
-                start += len(held)
+        table, rows = self._words.look_up(words)
+        ends = numpy.flatnonzero(rows == rows[-1]).tolist()
+        starts = [0, *(end + 1 for end in ends)]
+        longest = max(map(operator.sub, ends, starts))
+        kind = numpy.int32 if longest <= _SHORT_WORDS else numpy.int64
+        sums = numpy.empty((len(ends), self.dimensions), kind)
+        # The rows of one text fit into the processor's cache; those of many at once took three times as long.
+        buffer = numpy.empty((longest, self.dimensions), numpy.int32)
+        take, add = table.take, numpy.add.reduce
+        for total, start, end in zip(sums, starts, ends, strict=False):
+            add(take(rows[start:end], 0, buffer[: end - start], "clip"), 0, kind, total)
         return sums
 
     def _numpy_table(self) -> "Table":
@@ -326,16 +312,6 @@ def _length(vector: Sequence[float]) -> float:
     return math.sqrt(sum(value * value for value in vector))
 
 
-def _sample(passage: EmbedInput, title: str, parts: Sequence[str]) -> str:
-    """Return what tells the language of a chunk, folded: its beginning, unless characters to cut come only later."""
-    text = "\n".join(passage)
-    start = text[:_SAMPLE_CHARS]
-    if text.isascii() or not has_unspaced(text):
-        return fold(start)
-    # Folding takes long in Japanese, so it is not done twice.
-    return "\n".join((title, *parts))[: _SAMPLE_CHARS if has_unspaced(start) else None]
-
-
 def _read_table(name: str) -> bytes:
     return _map_table(name)[:]
 
@@ -406,10 +382,10 @@ class WordRows:
         with self._lock:
             # Without vectors, should embedding fail below, the next call begins again.
             vectors, self._vectors = self._vectors, None
-            if vectors is None or len(self._places) > _MAX_WORDS:
+            if vectors is None or len(self._places) + len(words) > len(vectors):
                 self._places = _Places()
                 # Rows that are not written yet take no memory.
-                vectors = numpy.empty((_MAX_WORDS + WORDS_AT_ONCE, self._dimensions), numpy.int32)
+                vectors = numpy.empty((max(_MAX_WORDS, len(words)), self._dimensions), numpy.int32)
             known = len(self._places)
             rows = numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
             if new := list(islice(self._places, known, None)):

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mdrecall.embed.offline.word_file import COST_STEP, UNSPACED, WordFile, hash_word, read_cards, word_length
+from mdrecall.text.words import fold
 
 # A query in English is embedded without these modules, so each is imported where it is used.
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 #: Longer runs are not words but hashes, keys or encoded data.
 MAX_WORD_CHARS = 100
 
-_WORD = re.compile("[a-z0-9]+")
-# What is not part of a word becomes a space, which is found in half the time that the pattern needs.
-_TO_SPACES = "".join(chr(code) if _WORD.match(chr(code)) else " " for code in range(128))
+# Stands after each of several texts that are read together, and is a word of its own.
+_END = "\1"
+_SEPARATOR = f" {_END} "
+# What is not part of a word becomes a space. In bytes, a text with curly quotes takes no longer than one without.
+_TO_SPACES = bytes(code if chr(code) in f"abcdefghijklmnopqrstuvwxyz0123456789{_END}" else 32 for code in range(256))
 _CONTINUES = "##"
 #: No piece has more characters, without the mark of a continuation.
 _LONGEST = 18
@@ -39,6 +42,8 @@ _SHORT_CHARS = 20
 # Bounds the memory while texts are cut: each character needs about 150 bytes, and each may be one of the words whose
 # vectors are held (``word_vectors.MAX_WORDS``).
 _CHARS_AT_ONCE = 16_000
+# About fifty words; a text in another language has five of its most frequent words among them.
+_SAMPLE_CHARS = 300
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
 # quote another language stay below, and texts in the language have three times as many.
 _COMMON_SHARE = 0.12
@@ -59,6 +64,7 @@ _KANA = "[\u3041-\u30fa\u30fd-\u30ff]+"
 _UNSPACED = f"[{UNSPACED}]+"
 #: The words of scripts with spaces; those in Latin letters are found with the English ones.
 _SPACED = {"cyrillic": "[\u0400-\u052f]+", "greek": "[\u0370-\u03ff]+", "hangul": "[\uac00-\ud7a3]+"}
+_ANY_SPACED = "|".join(_SPACED.values())
 _MARK = ":"
 # One Korean syllable begins many words, so it is taken for a word only before these.
 _PARTICLES = (
@@ -66,7 +72,7 @@ _PARTICLES = (
     *("에서", "에게", "으로", "부터", "까지", "하고", "에는", "에도", "이나", "이다", "입니다", "보다", "처럼"),
 )
 _ENDING_BEGINNINGS = "었았겠는고지어아으면니자기게을은습세"
-_Part = TypeVar("_Part", str, list[str])
+_T = TypeVar("_T")
 
 
 class Pieces(dict[str, tuple[int, ...]]):
@@ -134,7 +140,17 @@ class Pieces(dict[str, tuple[int, ...]]):
 
 def find_words(folded: str) -> list[str]:
     """Return the words of a folded text."""
-    return folded.translate(_TO_SPACES).split() if folded.isascii() else _WORD.findall(folded)
+    return folded.encode("ascii", "replace").translate(_TO_SPACES).decode("ascii").split()
+
+
+def fold_texts(texts: Sequence[str]) -> str:
+    """Return texts folded and joined, so that their words are found at once; ``split_texts`` takes them apart."""
+    return fold(_SEPARATOR.join((*(text.replace(_END, " ") for text in texts), "")))
+
+
+def split_texts(folded: str) -> list[str]:
+    """Return texts that were folded and joined."""
+    return folded.split(_SEPARATOR)[:-1]
 
 
 class Found(NamedTuple):
@@ -185,6 +201,18 @@ class Languages:
         latin = self._find_latin(find_words(folded))
         return Found(latin) if folded.isascii() else Found(latin, self._find_unspaced(folded))
 
+    def find_in_chunk(self, text: str, folded: str) -> Found:
+        """Return the languages of a chunk by its beginning, unless characters to cut come only later.
+
+        ``text`` has its title first; ``folded`` are its passages, and last its title.
+        """
+        start = text[:_SAMPLE_CHARS]
+        if text.isascii() or not re.search(_UNSPACED, text):
+            return self.find(fold(start))
+        # Folding takes long in Japanese, so it is not done twice.
+        *parts, title = split_texts(folded)
+        return self.find("\n".join((title, *parts))[: _SAMPLE_CHARS if re.search(_UNSPACED, start) else None])
+
     def _find_latin(self, words: Sequence[str]) -> str:
         """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
         common = self._common
@@ -212,16 +240,19 @@ class Languages:
         best = max(known, key=lambda language: known[language], default="")
         return best if best and 2 * known[best] >= count else ""
 
-    def tokens(self, folded: str, words: list[str], languages: Found) -> list[str]:
-        """Return the words of a text, those of other languages as tokens."""
+    def tokens(self, folded: str, languages: Found) -> list[str]:
+        """Return the words of a text, those of other languages as tokens; each of several texts ends with a mark."""
+        words = find_words(folded)
         if latin := languages.latin:
             file = self.files[latin]
             words = [latin + _MARK + word if self._numbers(file, word) else word for word in words]
-        if folded.isascii():
+        if folded.isascii() or not re.search(_ANY_SPACED, folded):
             return words
-        for language, pattern in self._spaced:
-            words += [language + _MARK + word for word in pattern.findall(folded)]
-        return words
+        if folded.count(_END) > 1:
+            each = (self.tokens(text + _SEPARATOR, languages) for text in split_texts(folded))
+            return [word for found in each for word in found]
+        others = [language + _MARK + word for language, pattern in self._spaced for word in pattern.findall(folded)]
+        return others + words
 
     def parts(
         self, folded: str, found: Sequence[str], languages: Found, weights: Mapping[str, float], dimensions: int
@@ -323,7 +354,7 @@ class Languages:
         for language, numbered in texts.items():
             cutter = self._cutter(language)
             vectors = WordVectors(cutter.file, table)
-            for group in group_parts(numbered, _CHARS_AT_ONCE):
+            for group in group_by_size(numbered, lambda item: len(item[1]), _CHARS_AT_ONCE):
                 numbers, some = zip(*group, strict=True)
                 vectors.add(cutter.cut_many(some), numbers, sums)
 
@@ -353,11 +384,6 @@ def split_compound(file: WordFile, word: str) -> list[int]:
     return []
 
 
-def has_unspaced(text: str) -> bool:
-    """True if a text has characters that are cut into words."""
-    return not text.isascii() and re.search(_UNSPACED, text) is not None
-
-
 def _count(characters: str, text: str) -> int:
     # Looking for runs of them makes fewer strings than looking for each.
     return sum(map(len, re.findall(characters, text)))
@@ -368,18 +394,16 @@ def is_token(word: str) -> bool:
     return _MARK in word
 
 
-def group_parts(texts: Iterable[tuple[int, _Part]], most: int) -> Iterator[list[tuple[int, _Part]]]:
-    """Yield numbered texts, or lists of words, in groups of at most ``most`` items; divide longer ones."""
-    group: list[tuple[int, _Part]] = []
+def group_by_size(items: Iterable[_T], size_of: Callable[[_T], int], most: int) -> Iterator[list[_T]]:
+    """Yield items in groups of at most ``most`` together; a larger item has a group of its own."""
+    group: list[_T] = []
     size = 0
-    for number, text in texts:
-        for start in range(0, len(text), most):
-            some = text if len(text) <= most else text[start : start + most]
-            if size + len(some) > most:
-                yield group
-                group, size = [], 0
-            group.append((number, some))
-            size += len(some)
+    for item in items:
+        if group and size + size_of(item) > most:
+            yield group
+            group, size = [], 0
+        group.append(item)
+        size += size_of(item)
     if group:
         yield group
 
