@@ -223,7 +223,7 @@ ROOMS = {
     "mcp_server": (2155, 10),
     "notes": (2513, 10),
     "plugins": (134, 1),
-    "search": (2_471, 6),
+    "search": (2_483, 6),
     "sessions": (4914, 18),
     "store": (3_254, 10),
     "text": (4_927, 16),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 from mdrecall.patterns import NOTE_ENDING_PATTERN, host_of
-from mdrecall.search.query import NO_TIMES, QueryTimes, is_in_collection
+from mdrecall.search.query import NO_TIMES, QueryTimes, find_stems, is_in_collection
 from mdrecall.search.score import (
     Features,
     Query,
@@ -38,6 +38,9 @@ from mdrecall.types.search import Match, Mode, SearchAnswer, SearchResult, Why, 
 _USER_FACTOR = 1.1
 # What a question to a coding agent counts: asked again, it would always come first. In a chat, the answer follows it.
 _QUESTION_FACTOR = 0.2
+# A reply with fewer words of its own, the speaker's label among them, and no name, number or code in it, says nothing.
+_FEW_WORDS = 6
+_NAMING = r"[\d`]|(?<=[^\s.!?:] )(?!I\b)[A-ZÀ-Þ]"
 # The end of a sentence that is no question.
 _STATEMENT = r"[.!…](?=\s)|[。！]"
 # Below this, a best match is right about every fourth time.
@@ -156,7 +159,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
         worths = passage_worths([features for _, features in read], found.weighted.identified, query)
         # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
         is_silent = bool(found.weighted.strength) and not sum([features.coverage for _, features in read])
-        marked = found.chunk.marks.speaker
+        marked, is_asked = found.chunk.marks.speaker, False
         for place, ((passage, features), worth) in enumerate(zip(read, worths, strict=True)):
             has_words = features.coverage or (is_silent and not place)
             if has_words or features.likeness or features.naming or features.neighbours:
@@ -165,7 +168,11 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
                 if passage.speaker and is_user(passage.speaker):
                     user_factor = user_factor or find_user_factor(context)
                     said = found.chunk.text[passage.start : passage.end]
-                    worth *= _QUESTION_FACTOR if _is_of_coding(found.chunk) and is_question(said) else user_factor
+                    is_asked = _is_of_coding(found.chunk) and is_question(said)
+                    worth *= _QUESTION_FACTOR if is_asked else user_factor
+                elif is_asked:
+                    is_asked, said = False, found.chunk.text[passage.start : passage.end]
+                    worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
                 passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
     return passages
 
@@ -178,6 +185,11 @@ def _is_of_coding(chunk: StoredChunk) -> bool:
 def is_question(text: str) -> bool:
     """True if a text only asks something: it holds the words of an answer, and not the answer."""
     return bool(text.strip()) and find_question(text) == text.rstrip()
+
+
+def _says_nothing(reply: str, query: str) -> bool:
+    """True for a reply to a question that adds next to nothing to it, such as that there is no note about that."""
+    return not re.search(_NAMING, reply) and len(find_stems(reply) - find_stems(query)) < _FEW_WORDS
 
 
 def find_question(text: str) -> str:

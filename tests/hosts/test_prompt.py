@@ -272,6 +272,19 @@ def test_a_question_that_was_asked_does_not_come_before_a_doubtful_answer(hooks:
     assert "on a Monday" in hits[0].snippet
 
 
+@pytest.mark.parametrize("reply", ["I have no notes about that, sorry.", "Sorry, I looked, but found no record."])
+def test_a_reply_that_says_nothing_does_not_come_before_a_doubtful_answer(
+    hooks: Hooks, tmp_path: Path, reply: str
+) -> None:
+    shop = repository(tmp_path / "shop")
+    follow(hooks, tmp_path)
+    keep(hooks, tmp_path, "We sent the papers of the bakery over to her on a Monday.", shop)
+    keep(hooks, tmp_path, ASKED, shop, session="asked", answer=reply)
+    hits = hooks.workspace.memory().search(ASKED, source="sessions")
+    assert "on a Monday" in hits[0].snippet
+    assert reply not in hooks.answer("prompt", prompt=ASKED, cwd=shop).context
+
+
 def test_conversations_are_found_beside_notes_and_change_nothing_of_what_notes_are_found(
     hooks: Hooks, tmp_path: Path
 ) -> None:
