@@ -2,14 +2,14 @@
 
 A workspace with notes of the last days, a repository beside it, and past sessions of Claude Code in it that are
 followed. Then further sessions of one turn are held, and each event is run as the host runs it, alone and with a warm
-process. CPU is that of the process that the host starts (``RUSAGE_CHILDREN``), plus that of the warm process.
+process. CPU is that of the process that the host starts, plus that of the warm process. Every prompt is a new question.
 """
 
 import argparse
 import json
 import os
 import random
-import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,11 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.measure import cpu_seconds
-from benchmarks.notes import make_sentences, write_notes
+from benchmarks.measure import cpu_seconds, describe_machine, format_table, run
+from benchmarks.notes import make_questions, make_sentences, write_notes
 
 EVENTS = ("session-start", "prompt", "stop", "session-end")
-PROMPT = "how many connections does the database pool have?"
 #: Turns of a past session, and the characters of what a tool printed in each.
 _TURNS, _OUTPUT_CHARS = 25, 8_000
 
@@ -32,7 +31,6 @@ class Cost(NamedTuple):
     """What one event costs."""
 
     cpu_s: float
-    wall_s: float
     chars: int
 
 
@@ -46,7 +44,7 @@ class Bench:
         self.env = {"PATH": os.environ["PATH"], "HOME": str(base), "MDRECALL_STATE_DIR": str(base / "state")}
         self.env["CLAUDE_CODE_SESSION_ATTENDED"] = "1"
         write_notes(self.notes, files)
-        sentences = make_sentences(1)
+        self.prompts, sentences = make_questions(self.notes, files, time.time_ns(), ["sentence"]), make_sentences(1)
         now = datetime.now(UTC)
         facts = (f"- Fact {number} about the shop and its pool.\n" for number in range(99))
         (self.notes / "MEMORY.md").write_text("".join(facts))
@@ -90,28 +88,25 @@ class Bench:
 
     def hold(self, session: str, warm: int | None) -> dict[str, Cost]:
         """Hold a session of one turn, and return what each event costs."""
-        costs = {}
+        costs, prompt = {}, next(self.prompts)
         for event in EVENTS:
             if event == "stop":
-                self.write(session, [(PROMPT, datetime.now(UTC))])
-            costs[event] = self._run(event, session, warm)
+                self.write(session, [(prompt, datetime.now(UTC))])
+            costs[event] = self._run(event, session, prompt, warm)
         # The detached digest of a session's end belongs to no hook that is measured next.
         time.sleep(0.5)
         return costs
 
-    def _run(self, event: str, session: str, warm: int | None) -> Cost:
+    def _run(self, event: str, session: str, prompt: str, warm: int | None) -> Cost:
         transcript = self.projects / f"{session}.jsonl"
-        said = {"session_id": session, "cwd": str(self.shop), "transcript_path": str(transcript), "prompt": PROMPT}
-        before, begun, server = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), _cpu_of(warm)
-        command = [_program(), "hook", event, "--host", "claude-code"]
-        done = subprocess.run(
-            command, input=json.dumps(said).encode(), cwd=self.shop, env=self.env, stdout=subprocess.PIPE, check=True
-        )
-        wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-        own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        answer = json.loads(done.stdout) if done.stdout else {}
+        said = {"session_id": session, "cwd": str(self.shop), "transcript_path": str(transcript), "prompt": prompt}
+        before = cpu_seconds(warm) if warm else 0.0
+        cost = run([_program(), "hook", event, "--host", "claude-code"], self.env, self.shop, given=json.dumps(said))
+        shared = cpu_seconds(warm) - before if warm else 0.0
+        lines = (line for line in cost.output.splitlines() if line.startswith("{"))
+        answer = json.loads(next(lines, "{}"))
         shown = answer.get("hookSpecificOutput", {}).get("additionalContext", "")
-        return Cost(own + _cpu_of(warm) - server, wall, len(shown))
+        return Cost(cost.cpu_ms / 1000 + shared, len(shown))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -129,28 +124,22 @@ def main(arguments: list[str] | None = None) -> int:
             time.sleep(1)
             shared = [bench.hold(f"warm-{number}", warm.pid) for number in range(options.runs)]
             warm.terminate()
-    print("| event | CPU alone | CPU with a warm process | time alone | time with a warm process | characters |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    rows = []
     for event in EVENTS:
         one, other = (_typical([costs[event] for costs in held]) for held in (alone, shared))
-        figures = (f"{value:.3f} s" for value in (one.cpu_s, other.cpu_s, one.wall_s, other.wall_s))
-        print(f"| `{event}` | {' | '.join(figures)} | {one.chars:,} |")
+        rows.append((event, f"{one.cpu_s:.3f} s", f"{other.cpu_s:.3f} s", f"{one.chars:,}"))
+    print(describe_machine())
+    print(format_table(("event", "CPU alone", "CPU with a warm process", "characters"), rows))
     return 0
 
 
 def _typical(costs: list[Cost]) -> Cost:
-    """Return the mean of the cheaper half: the others waited for something else that the machine did."""
-    best = sorted(costs)[: (len(costs) + 1) // 2]
-    cpu_s, wall_s = (sum(cost[field] for cost in best) / len(best) for field in (0, 1))
-    return Cost(cpu_s, wall_s, best[0].chars)
+    """Return the median of the CPU time and of the characters."""
+    return Cost(statistics.median(cost.cpu_s for cost in costs), int(statistics.median(cost.chars for cost in costs)))
 
 
 def _program() -> str:
     return str(Path(sys.executable).with_name("mdrecall"))
-
-
-def _cpu_of(process: int | None) -> float:
-    return cpu_seconds(process) if process else 0.0
 
 
 if __name__ == "__main__":

@@ -12,20 +12,21 @@ one search from the command line, and as memory of a process that has searched i
 import argparse
 import math
 import os
-import resource
-import subprocess
+import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.measure import format_table, run, take_cpu_ms
 from mdrecall import Memory
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.types.documents import EmbedInput
 from mdrecall.types.search import MODES
+
+REPEATS = 15
 
 
 class Question(NamedTuple):
@@ -176,12 +177,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.cost:
         return print_costs()
-    print(f"{'questions → notes':18}{'n':>5}{'first':>8}{'interval':>16}{'in five':>9}")
+    rows = []
     for label, notes, questions in workspaces():
         score = ask_all(notes, questions, options)
         low, high = interval(score.first, score.questions)
-        shares = f"{score.first / score.questions:>8.3f}{low:>9.3f}–{high:.3f} {score.in_five / score.questions:>9.3f}"
-        print(f"{label:18}{score.questions:>5}{shares}")
+        shares = (
+            f"{score.first / score.questions:.3f}",
+            f"{low:.3f}–{high:.3f}",
+            f"{score.in_five / score.questions:.3f}",
+        )
+        rows.append((label, str(score.questions), *shares))
+    print(format_table(("questions → notes", "questions", "first", "interval", "in five"), rows))
     return 0
 
 
@@ -228,60 +234,36 @@ def lay_out(notes: dict[str, str]) -> Iterator[tuple[Path, dict[str, str]]]:
         yield memory_dir.parent, env
 
 
-# --- costs
-
-# The best of so many: the machine may be doing other things.
-REPEATS = 15
-
-
 def print_costs() -> int:
-    print(f"{'notes':6}{'embedding':>12}{'cold search':>14}{'English question':>18}{'memory':>11}")
+    """Print the CPU time and the memory that each language takes."""
+    rows = []
     for language, notes in NOTES.items():
         own = {"zh": "备份", "ja": "予約", "de": "Zahnarzt", "en": "dentist"}[language]
-        with lay_out(notes) as (workspace, env):
-            cold = [time_cold_search(workspace, env, question) for question in (own, "when is the dentist")]
-            kilobytes = measure_memory(workspace, env, own)
-        print(
-            f"{language:6}{time_embedding(notes):>9.2f} µs{cold[0]:>11.0f} ms{cold[1]:>15.0f} ms"
-            f"{kilobytes / 1024:>8.1f} MB"
+        with lay_out(notes) as (folder, env):
+            questions = (own, "when is the dentist")
+            cold = [time_cold_search(folder, env, question) for question in questions]
+            code = f"from mdrecall import Memory\nwith Memory.open({str(folder)!r}) as memory:\n"
+            code += f"    [memory.search(text) for text in {questions!r} * 10]"
+            memory_mb = run([sys.executable, "-c", code], env, folder).peak_mb
+        rows.append(
+            [language, f"{time_embedding(notes):.2f} µs", *(f"{ms:.0f} ms" for ms in cold), f"{memory_mb:.1f} MB"]
         )
+    print(format_table(("notes", "embedding a character", "cold search", "English question", "peak memory"), rows))
     return 0
 
 
 def time_embedding(notes: dict[str, str]) -> float:
-    """Return the microseconds of processor time that embedding takes for each character."""
+    """Return the microseconds of CPU time that embedding takes for each character."""
     embedder = OfflineEmbedder()
     inputs = [EmbedInput("", text) for text in notes.values()] * 20
-    best = math.inf
-    for _ in range(REPEATS):
-        before = time.process_time()
-        embedder.embed_chunks(inputs)
-        best = min(best, time.process_time() - before)
-    return best * 1e6 / sum(len(text) for _, text in inputs)
+    taken = take_cpu_ms(lambda _: embedder.embed_chunks(inputs), [""] * REPEATS)
+    return 1000 * statistics.median(taken) / sum(len(text) for _, text in inputs)
 
 
-def time_cold_search(workspace: Path, env: dict[str, str], question: str) -> float:
-    """Return the milliseconds of processor time of a search from the command line."""
-    best = math.inf
-    for _ in range(REPEATS):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-m", "mdrecall", "search", question, "--no-warm", "--workspace", str(workspace)]
-        subprocess.run(command, env=env, check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
-    return best
-
-
-def measure_memory(workspace: Path, env: dict[str, str], question: str) -> int:
-    """Return the kilobytes in memory of a process that has searched here (on Linux)."""
-    code = (
-        "from mdrecall import Memory\n"
-        f"with Memory.open({str(workspace)!r}) as memory:\n"
-        f"    [memory.search(text) for text in ({question!r}, 'when is the dentist') * 10]\n"
-        "    print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmRSS')))"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
-    return int(shown.stdout)
+def time_cold_search(folder: Path, env: dict[str, str], question: str) -> float:
+    """Return the milliseconds of CPU time of a search from the command line."""
+    command = [sys.executable, "-m", "mdrecall", "search", question, "--no-warm", "--workspace", str(folder)]
+    return statistics.median(run(command, env, folder).cpu_ms for _ in range(REPEATS))
 
 
 if __name__ == "__main__":

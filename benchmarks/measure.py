@@ -82,10 +82,16 @@ def make_workspace(count: int, chars: int | None = None) -> Iterator[Workspace]:
         yield workspace
 
 
-def run(command: Sequence[str], env: Mapping[str, str], folder: Path, most_s: float = _MAX_RUN_S) -> Cost:
-    """Run a command and return what it and its children took; raise ``RuntimeError`` if it fails."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, env=dict(env), cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+def run(
+    command: Sequence[str], env: Mapping[str, str], folder: Path, most_s: float = _MAX_RUN_S, *, given: str = ""
+) -> Cost:
+    """Run a command with an input, and return what it and its children took; raise ``RuntimeError`` if it fails."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as entered:
+        entered.write(given.encode())
+        entered.seek(0)
+        process = subprocess.Popen(
+            command, env=dict(env), cwd=folder, stdin=entered, stdout=output, stderr=subprocess.STDOUT
+        )
         with end_after(process, most_s):
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -9,6 +9,7 @@ import math
 import struct
 import tempfile
 
+from benchmarks.measure import format_table, spread
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.extras.lancedb.memories import DUPLICATE, PROMPT, RECALL, cosine_at, same_fact
 from mdrecall.interfaces import Embedder
@@ -83,12 +84,6 @@ def embed_text(embedder: Embedder, text: str) -> bytes:
     return embedder.embed_chunks([EmbedInput("", text)])[0].vector
 
 
-def format_range(values: list[float]) -> str:
-    ordered = sorted(values)
-    low, middle, high = ordered[0], ordered[len(ordered) // 2], ordered[-1]
-    return f"{len(values):5}  {low:6.3f}  {middle:6.3f}  {ordered[int(len(ordered) * 0.95)]:6.3f}  {high:6.3f}"
-
-
 def measure(embedder: Embedder) -> None:
     memories = [embed_text(embedder, memory) for memory, _, _ in ASKED]
     ranges: dict[str, list[float]] = {}
@@ -101,9 +96,12 @@ def measure(embedder: Embedder) -> None:
                 )
     ranges["restated"] = [cosine(embed_text(embedder, one), embed_text(embedder, other)) for one, other in RESTATED]
     ranges["changed"] = [cosine(embed_text(embedder, one), embed_text(embedder, other)) for one, other in CHANGED]
-    print(f"\n{embedder.provider} {embedder.model}\n{'':20}count     min  median     95%     max")
+    rows = []
     for kind, values in sorted(ranges.items()):
-        print(f"{kind:20}{format_range(values)}")
+        ends = (min(values), *spread(values), max(values))
+        rows.append((kind, str(len(values)), *(f"{value:.3f}" for value in ends)))
+    print(f"\n{embedder.provider} {embedder.model}\n")
+    print(format_table(("", "count", "min", "median", "95 %", "max"), rows))
     print(summarize(embedder.traits, ranges))
 
 

@@ -1,8 +1,9 @@
 """mdrecall beside its peers, on the same notes and questions in one run: ``python -m benchmarks.peers``.
 
-Compares mdrecall, qmd (searching by words, without its models), OpenClaw's memory (by words) and memsearch. Each is
-found on the PATH or named with an option; ``--install DIR`` installs the newest version of what is missing below a
-folder, where it is found the next time. A program that is missing is skipped, and the reason is printed.
+Compares mdrecall, qmd (searching by words, without its models), mdrecall with qmd as its backend, OpenClaw's memory (by
+words) and memsearch. Each is found on the PATH or named with an option; ``--install DIR`` installs the newest version
+of what is missing below a folder, where it is found the next time. A program that is missing is skipped, and the reason
+is printed.
 
 memsearch needs vectors, and its own model is a download of several hundred megabytes. So it gets those of mdrecall's
 table from this process, at no cost to itself: its figures are those of its index and its search alone.
@@ -15,15 +16,17 @@ all words. Memory is the peak of the largest process, and disk is everything tha
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +42,6 @@ from benchmarks.measure import (
     run_pass,
     write_json,
 )
-from benchmarks.minilm_server import make_handler
 from benchmarks.notes import keywords, make_questions
 from benchmarks.plot import draw_bars
 
@@ -83,11 +85,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures as SVG")
     options = parser.parse_args(arguments)
-    with make_workspace(options.notes) as workspace, serve_vectors() as address:
+    with make_workspace(options.notes) as workspace, serve_vectors(embed_offline) as address:
         peers = [make_mdrecall(workspace)]
         for name in options.only:
             if program := choose_program(name, getattr(options, name), options.install, print):
                 peers.append(PEERS[name](os.path.abspath(program), workspace, address))
+                if name == "qmd":
+                    peers.append(make_mdrecall_with_qmd(os.path.abspath(program), workspace))
         report = measure(peers, workspace, options.notes, options.rounds)
     print_report(report)
     write_json(options.json, report)
@@ -131,6 +135,17 @@ def make_qmd(program: str, workspace: Workspace, vectors: str = "") -> Peer:
             },
         },
     )
+
+
+def make_mdrecall_with_qmd(program: str, workspace: Workspace) -> Peer:
+    """Return mdrecall with qmd as its search backend, which has an index of its own."""
+    state = workspace.base / "with-qmd"
+    state.mkdir()
+    qmd = {"command": program, "update": {"interval": 0}}
+    (state / "mdrecall.json").write_text(json.dumps({"memory": {"backend": "qmd", "qmd": qmd}}))
+    path = make_env(workspace, program)["PATH"]
+    env = workspace.env | {"MDRECALL_STATE_DIR": str(state), "PATH": path}
+    return make_mdrecall(workspace)._replace(name="mdrecall with qmd", version="", env=env, state=state)
 
 
 def make_openclaw(program: str, workspace: Workspace, vectors: str) -> Peer:
@@ -187,7 +202,7 @@ def version_of(command: Sequence[str]) -> str:
     path = os.pathsep.join((os.path.dirname(command[0]), os.environ["PATH"]))
     env = {**os.environ, "PATH": path}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
-    return (done.stdout.strip().splitlines() or ["unknown"])[0]
+    return next(iter(re.findall(r"\d+(?:\.\d+)+", done.stdout)), "")
 
 
 def measure(peers: Sequence[Peer], workspace: Workspace, count: int, rounds: int) -> dict[str, Any]:
@@ -209,13 +224,13 @@ def measure(peers: Sequence[Peer], workspace: Workspace, count: int, rounds: int
             for row, command in (("index, nothing changed", peer.again), ("cold search", peer.search(question))):
                 cost = run(command, peer.env, workspace.notes, _MAX_RUN_S)
                 taken.setdefault((peer.name, row), []).append(cost.cpu_ms)
-    servers = {peer: McpServer(peer.server, peer.env, workspace.notes) for peer in left if peer.server}
+    servers = [(peer, McpServer(peer.server, peer.env, workspace.notes)) for peer in left if peer.server]
     for number, question in enumerate(islice(questions, _WARMING + _WARM_QUESTIONS)):
-        for peer, server in servers.items():
+        for peer, server in servers:
             cpu_ms, _ = server.take_cpu_ms(peer.call(question))
             if number >= _WARMING:
                 taken.setdefault((peer.name, "search over MCP"), []).append(cpu_ms)
-    for server in servers.values():
+    for _, server in servers:
         server.close()
     for (name, row), values in taken.items():
         figures[name][row] = statistics.median(values)
@@ -245,7 +260,7 @@ def print_report(report: Mapping[str, Any]) -> None:
     figures = report["figures"]
     print(f"{report['notes']} notes, {report['text_bytes'] / 1e6:.1f} MB; {report['machine']}")
     print(f"CPU time; python -c pass takes {report['python -c pass']:.1f} ms\n")
-    head = [f"{name} ({report['versions'][name]})" for name in figures]
+    head = [f"{name} {report['versions'][name]}".strip() for name in figures]
     rows = []
     for row, ours in figures["mdrecall"].items():
         rows.append([row, *(format_figure(row, figures[name].get(row), ours) for name in figures)])
@@ -289,17 +304,31 @@ def install_program(name: str, folder: Path) -> str:
 
 
 @contextmanager
-def serve_vectors() -> Iterator[str]:
-    """Serve the vectors of mdrecall's own table in OpenAI's wire format, and give the address."""
-    from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.types.documents import EmbedInput
+def serve_vectors(embed: Callable[[list[str]], Sequence[bytes]]) -> Iterator[str]:
+    """Serve vectors in OpenAI's wire format, and give the address."""
 
-    embedder = OfflineEmbedder()
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
 
-    def embed(texts: Sequence[str]) -> list[bytes]:
-        return [made.vector for made in embedder.embed_chunks([EmbedInput("", text) for text in texts])]
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            texts = body["input"]
+            vectors = embed([texts] if isinstance(texts, str) else texts)
+            rows = [
+                {"object": "embedding", "index": number, "embedding": struct.unpack(f"<{len(vector) // 4}f", vector)}
+                for number, vector in enumerate(vectors)
+            ]
+            answer = json.dumps({"object": "list", "model": body["model"], "data": rows}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), make_handler(embed))
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -308,6 +337,15 @@ def serve_vectors() -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def embed_offline(texts: Sequence[str]) -> list[bytes]:
+    """Return the vectors of mdrecall's own table."""
+    from mdrecall.embed.offline import OfflineEmbedder
+    from mdrecall.types.documents import EmbedInput
+
+    made = OfflineEmbedder().embed_chunks([EmbedInput("", text) for text in texts])
+    return [each.vector for each in made]
 
 
 def choose_program(name: str, given: str, folder: Path | None, say: Callable[[str], object]) -> str:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.eval_sets import load
+from benchmarks.measure import format_table
 from benchmarks.metrics import area_under_curve, calibration_error, reliability
 from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
-from benchmarks.quality_report import layout, mean_of
+from benchmarks.quality_report import mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
 from mdrecall.config.settings import Chunking
 from mdrecall.extras.minilm import MiniLM
@@ -59,7 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     kinds: dict[str, str] = {}
     tasks = [task for task in plan(options) if kinds.setdefault(task.name, task.kind) == task.kind]
     scored = [entry for task in tasks for entry in ask(task)]
-    print(layout(list(table(scored))))
+    head, *rows = table(scored)
+    print(format_table(head, rows))
     return 0
 
 

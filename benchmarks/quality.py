@@ -46,8 +46,7 @@ from benchmarks.eval_sets import (
 )
 from benchmarks.metrics import chars_until_shown
 from benchmarks.plot import Panel, draw_panels
-from benchmarks.quality_compare import comparison_rows
-from benchmarks.quality_report import Run, first_kinds, format_runs, layout
+from benchmarks.quality_report import Run, first_kinds, format_comparison, format_runs
 from mdrecall import Memory, SearchAnswer
 from mdrecall.types.search import MODES, Mode, SearchResult
 
@@ -91,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_options(arguments)
     if options.compare:
         before, after = (json.loads(path.read_text(encoding="utf-8")) for path in options.compare)
-        print(layout(comparison_rows(before, after), markdown=options.markdown))
+        print(format_comparison(before, after))
         return write_plot(options, after["runs"], before["runs"])
     if options.tables:
         return report(options, json.loads(options.tables.read_text(encoding="utf-8"))["runs"])
@@ -108,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report(options: argparse.Namespace, runs: Sequence[Any]) -> int:
-    for text in format_runs(runs, markdown=options.markdown):
+    for text in format_runs(runs):
         print(text)
     return write_plot(options, runs)
 
@@ -142,7 +141,6 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     add_task_options(parser)
     parser.add_argument("--kind", choices=("spans", "documents"), help="only this kind")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)

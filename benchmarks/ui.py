@@ -1,34 +1,39 @@
-"""How fast the web page is, and how heavy: ``python -m benchmarks.ui``.
+"""What the web page costs, and how heavy it is: ``python -m benchmarks.ui``.
 
-``mdrecall ui`` serves notes to a Chromium without a window. Times are those of the browser: the first paint of each
-page, and from a key to the results of what was typed. ``--pictures`` takes the screenshots of the documentation.
+``mdrecall ui`` serves generated notes. For every view: the CPU time of the server, and the bytes that it sends. Then
+searches as typing asks for them, in turns with the same searches of a library, each question asked once.
+``--pictures`` takes the screenshots of the documentation with a Chromium without a window.
 """
 
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from http.cookiejar import CookieJar
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin
 
-from benchmarks.notes import write_notes
+from benchmarks.measure import Workspace, cpu_seconds, describe_machine, format_table, make_workspace
+from benchmarks.notes import make_questions
+from benchmarks.speed import run_searcher
 from benchmarks.ui_world import write_world
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-#: Every view that can be read; ``{note}`` is the path of a note, and ``{day}`` the day in its name.
+#: Every view that can be read; ``{note}`` is the path of a note, ``{day}`` the day in its name.
 VIEWS = (
-    "search?q=connection+pool", "notes", "notes?order=size&page=50",
+    "search?q={question}", "notes", "notes?order=size&page=50",
     "timeline", "day?day={day}", "map", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
     "trash", "state",
 )  # fmt: skip
-QUESTION = "how many connections does the database pool have"
 #: The screenshots of the documentation, each of a view with something to see, and how high they are.
 PICTURES = {
     "search": ("search?q=what+did+we+decide+about+the+connection+pool", 1000),
@@ -38,50 +43,71 @@ PICTURES = {
     "forget": ("forget", 1010),
     "state": ("state", 620),
 }
-ROUNDS = 5
+ROUNDS, SEARCHES = 5, 60
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
-#: Types a letter, and resolves with the time until the results have changed.
-_TYPE = """letter => new Promise(resolve => {
-  const field = document.getElementById("q"), results = document.getElementById("results");
-  const start = performance.now();
-  new MutationObserver((_, watch) => { watch.disconnect(); resolve(performance.now() - start); })
-    .observe(results, {childList: true});
-  field.value += letter;
-  field.dispatchEvent(new InputEvent("input", {bubbles: true}));
-})"""
-_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
-_WEIGHT = (
-    "performance.getEntries().filter(entry => 'decodedBodySize' in entry)"
-    ".reduce((sum, entry) => sum + entry.decodedBodySize, 0)"
-)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ui", description=__doc__)
-    parser.add_argument("--notes", type=int, default=2_000, help="how many notes to make")
+    parser.add_argument("--notes", type=int, default=2_001, help="how many notes to make")
     parser.add_argument("--pictures", metavar="DIR", help="take the screenshots of the documentation into this folder")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        home = Path(scratch)
-        if options.pictures:
-            # The pictures show this path. It must be free, because it is deleted in the end.
-            home = Path(tempfile.gettempdir()) / "anna"
-            home.mkdir()
-            stack.callback(shutil.rmtree, home)
-            folder = write_world(home)
-        else:
-            folder = home / "notes"
-            write_notes(folder, options.notes)
-        with _serve(folder, home) as link, _browse() as context:
+    if not options.pictures:
+        with make_workspace(options.notes) as workspace:
+            measure(workspace, options.notes)
+        return 0
+    # The pictures show this path. It must be free, because it is deleted in the end.
+    workspace = Workspace(Path(tempfile.gettempdir()) / "anna")
+    workspace.base.mkdir()
+    try:
+        write_world(workspace.base)
+        with _serve(workspace) as (_, link), _browse() as context:
             page = context.new_page()
             page.goto(link)
             page.wait_for_url("**/search")
-            base = page.url.removesuffix("search")
-            if options.pictures:
-                _take_pictures(page, base, Path(options.pictures))
-            else:
-                _measure(page, base, folder)
+            _take_pictures(page, page.url.removesuffix("search"), Path(options.pictures))
+    finally:
+        shutil.rmtree(workspace.base)
     return 0
+
+
+def measure(workspace: Workspace, count: int) -> None:
+    """Print what each view costs, and a search on the page beside one of a library."""
+    notes = sorted(path.relative_to(workspace.notes).as_posix() for path in workspace.notes.rglob("*.md"))
+    questions = make_questions(workspace.notes, count, 1)
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
+    )
+    opener.addheaders = [("Accept-Encoding", "gzip")]
+    with _serve(workspace) as (server, link), run_searcher(workspace, next(questions)) as ask:
+        opener.open(link, timeout=60).read()
+        # The first page leads to the search of the memory, whose address holds its name.
+        base = opener.open(urljoin(link, "."), timeout=60).geturl()
+
+        def load(view: str) -> tuple[float, int]:
+            before = cpu_seconds(server.pid)
+            sent = opener.open(urljoin(base, view), timeout=60).read()
+            return 1000 * (cpu_seconds(server.pid) - before), len(sent)
+
+        rows = []
+        for view in VIEWS:
+            # Each time another note and question, so that no page has been made before.
+            loads = [
+                load(view.format(note=note, day=Path(note).stem, question=quote(question)))
+                for note, question in zip(notes[:ROUNDS], questions, strict=False)
+            ]
+            cpu_ms, sent = (statistics.median(column) for column in zip(*loads, strict=True))
+            rows.append((view.partition("?")[0], f"{cpu_ms:.1f} ms", f"{sent / 1000:.1f} kB"))
+        print(f"{len(notes):,} notes; {describe_machine()}\n")
+        print(format_table(("view", "CPU of the server", "sent"), rows))
+        ask("search", islice(questions, ROUNDS))
+        on_page, library = [], []
+        for question in islice(questions, SEARCHES):
+            on_page.append(load(f"results?q={quote(question)}")[0])
+            library += ask("search", [next(questions)])
+    page_ms, library_ms = statistics.median(on_page), statistics.median(library)
+    ratio = f"{page_ms / library_ms:.2f} × ({page_ms:.1f} ÷ {library_ms:.1f} ms)"
+    print(f"\nA search on the page ÷ the library's: {ratio}")
 
 
 def _take_pictures(page: "Page", base: str, folder: Path) -> None:
@@ -103,35 +129,16 @@ def _take_pictures(page: "Page", base: str, folder: Path) -> None:
         print(folder / f"{name}.png")
 
 
-def _measure(page: "Page", base: str, folder: Path) -> None:
-    notes = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.md"))
-    print(f"{len(notes):,} notes\n\n| page | first paint | weight |\n| --- | --- | --- |")
-    for view in (each.format(note=notes[0], day=Path(notes[0]).stem) for each in VIEWS):
-        paints = []
-        for _ in range(ROUNDS):
-            # With the parameter each is a page of its own, and nothing of it comes from the browser's memory.
-            page.goto(base + view)
-            page.wait_for_load_state("load")
-            page.wait_for_function(f"() => ({_PAINT}) !== null")
-            paints.append(page.evaluate(_PAINT))
-        weight = page.evaluate(_WEIGHT)
-        print(f"| {view.partition('?')[0]} | {statistics.median(paints):.0f} ms | {weight / 1000:.0f} kB |")
-    page.goto(base + "search")
-    times = [page.evaluate(_TYPE, letter) for letter in QUESTION]
-    middle, worst = statistics.median(times), statistics.quantiles(times, n=20)[-1]
-    print(f"\nFrom a key to its results: {middle:.0f} ms, 95 % within {worst:.0f} ms ({len(times)} keys)")
-
-
 @contextmanager
-def _serve(folder: Path, home: Path) -> Iterator[str]:
-    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    program = str(Path(sys.executable).with_name("mdrecall"))
-    subprocess.run([program, "index", "--workspace", str(folder)], env=env, check=True, stdout=subprocess.DEVNULL)
-    command = [program, "ui", "--no-open", "--workspace", str(folder)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+def _serve(workspace: Workspace) -> "Iterator[tuple[subprocess.Popen[str], str]]":
+    workspace.run("index")
+    command = workspace.command("ui", "--no-open")
+    with subprocess.Popen(command, env=workspace.env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
+        try:
+            yield process, process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
 
 
 @contextmanager

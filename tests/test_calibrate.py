@@ -100,7 +100,7 @@ def test_the_tables_leave_out_every_set_in_turn(tmp_path: Path, capsys: pytest.C
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(("slope", "offset")) for line in lines) == 4
     assert sum(line.startswith("commonness") and "+0.30" in line for line in lines) == 1
-    assert [line.split()[0] for line in lines if line.startswith(("first", "second", "third"))] == [
+    assert [line.split()[1] for line in lines if line.startswith(("| first", "| second", "| third"))] == [
         "first", "second", "third"
     ] * 3  # fmt: skip
 

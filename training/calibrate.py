@@ -32,9 +32,10 @@ import numpy
 from numpy.typing import NDArray
 
 from benchmarks.eval_sets import load
+from benchmarks.measure import format_table
 from benchmarks.metrics import area_under_curve, calibration_error, reliability
 from benchmarks.quality import Scorer, Task, add_task_options, collect, plan, prepare, top
-from benchmarks.quality_report import Run, first_kinds, layout
+from benchmarks.quality_report import Run, first_kinds
 from mdrecall import Memory
 from mdrecall.search.score import probability, query_cost, vector_probability
 from mdrecall.types.search import Mode
@@ -231,11 +232,13 @@ def print_tables(family: str, runs: Sequence[Run]) -> None:
             continue
         fitted = {name: fit([example for example in examples if example.set != name], curve.shipped) for name in sets}
         print(f"\n{family}: the curve for {curve.name}, {len(examples):,} best results of {len(sets)} sets")
-        print(layout(list(coefficient_rows(curve, examples, fitted))))
+        head, *rows = coefficient_rows(curve, examples, fitted)
+        print(format_table(head, rows))
         for mode in curve.modes:
             print(f"\nwhat it says in mode {mode} as it ships, and fitted without the set")
             some = [example for example in examples if example.mode == mode]
-            print(layout(list(judgement_rows(curve, some, fitted))))
+            head, *rows = judgement_rows(curve, some, fitted)
+            print(format_table(head, rows))
 
 
 def coefficient_rows(curve: Curve, examples: Sequence[Example], fitted: dict[str, Vector]) -> Iterator[list[str]]:
