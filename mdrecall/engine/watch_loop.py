@@ -76,9 +76,10 @@ class WatchLoop:
 
     def run(self) -> None:
         """Watch until ``stop`` is called by another thread or a signal handler."""
-        self._beat(self.health)
         try:
-            self._loop()
+            if not self._stopped.is_set():
+                self._beat(self.health)
+                self._loop()
         finally:
             self._events.close()
 
@@ -228,8 +229,9 @@ class IndexWatcher:
                 beat=self._beat,
                 notify=notify,
             )
-            if not self._stopped.is_set():
-                self._loop.run()
+            if self._stopped.is_set():
+                self._loop.stop()
+            self._loop.run()
         finally:
             self._lock.release()
 

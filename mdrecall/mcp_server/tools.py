@@ -100,10 +100,10 @@ class Toolbox:
             answer = self._answer(tool, arguments, session_key, author)
         except RecallError as error:
             answer = toolset.error_answer(error)
-        result: Json = {"content": [{"type": "text", "text": answer.plain or answer.text}], "isError": answer.is_error}
-        if request.meta.get(STRUCTURED) is True or not answer.plain:
-            result["structuredContent"] = answer.details
-        return result
+        is_wanted = request.meta.get(STRUCTURED) is True or not answer.plain
+        structured = {"structuredContent": answer.details} if is_wanted else {}
+        content = {"type": "text", "text": answer.plain or answer.text}
+        return {"content": [content], **structured, "isError": answer.is_error}
 
     def toolset(self, name: str, session_key: str, author: str = "") -> Toolset:
         """Return the tools of one memory in a conversation; ``author`` is the client that calls them."""

@@ -295,7 +295,7 @@ class FolderWatch:
 
     def __init__(self, wanted: Callable[[], Collection[str]], is_ignored: Callable[[str], bool]) -> None:
         self._find_wanted, self._is_ignored = wanted, is_ignored
-        self._lock, self._closed = threading.Lock(), False
+        self._lock, self._waking, self._closed = threading.Lock(), threading.Lock(), False
         self._queue: FolderQueue | None = None
         self._wanted: set[str] = set()
         self._leading: set[str] = set()
@@ -303,7 +303,6 @@ class FolderWatch:
         self._watches: dict[str, int] = {}
         """Watched folders with the number of the watch, 0 for one whose changes the kernel does not tell."""
         self._failure, self._unreadable = "", list[str]()
-        # As file objects: a thread that interrupts after the end must not write to what has got their number since.
         reading, writing = os.pipe()
         self._woken, self._wake = os.fdopen(reading, "rb", 0), os.fdopen(writing, "wb", 0)
         os.set_blocking(self._wake.fileno(), False)
@@ -349,8 +348,11 @@ class FolderWatch:
 
     def interrupt(self) -> None:
         """Make a running ``wait``, or the next one, return."""
-        with suppress(ValueError):
-            self._wake.write(b".")
+        # If another thread interrupts or closes it just now, that ends the wait too. A signal handler must not wait.
+        if self._waking.acquire(blocking=False):
+            with suppress(ValueError):
+                self._wake.write(b".")
+            self._waking.release()
 
     def refresh(self) -> bool:
         """Watch the current folders. True if they changed, so the caller must rescan."""
@@ -376,7 +378,7 @@ class FolderWatch:
         """Stop watching; a running ``wait`` returns."""
         self._closed = True
         self.interrupt()
-        with self._lock:
+        with self._lock, self._waking:
             self._watches = {}
             self._woken.close()
             self._wake.close()

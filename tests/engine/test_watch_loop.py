@@ -469,3 +469,9 @@ def test_closing_while_the_thread_is_being_started_waits_for_it(
     closing.join(PATIENCE_S)
     assert not closing.is_alive()
     assert failures == []
+
+
+def test_whoever_is_told_to_stop_before_it_begins_closes_what_it_opened(script: Script) -> None:
+    script.loop.stop()
+    script.run_for(10)
+    assert (script.synced, script.is_closed) == ([], True)

@@ -69,7 +69,8 @@ def notes(tmp_path: Path) -> Iterator[Notes]:
     yield notes
     notes.watch.close()
     assert descriptors() <= most_descriptors
-    assert threads() <= most_threads
+    # A thread of the test that has been joined may still be listed for a moment.
+    until(lambda: threads() <= most_threads)
 
 
 def watches() -> list[int]:

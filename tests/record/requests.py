@@ -28,7 +28,7 @@ Request = tuple[str, dict[str, Any]]
 
 
 def _call(tool: str, **arguments: Any) -> Request:
-    return "tools/call", {"name": tool, "arguments": arguments}
+    return "tools/call", {"name": tool, "arguments": arguments, "_meta": {"mdrecall/structured": True}}
 
 
 #: Methods and their parameters, in the order in which they are sent.
@@ -41,6 +41,7 @@ OLDER: tuple[Request, ...] = (
     ("tools/list", {"cursor": 7}),
     ("tools/list", {"_meta": _SUBAGENT}),
     ("tools/list", {"_meta": _GROUP}),
+    ("tools/call", {"name": "memory_search", "arguments": {"query": "team pricing"}}),
     _call("memory_search", query="team pricing"),
     _call("memory_search", query="DEC-0054", maxResults=1, minScore=0),
     _call("memory_search", query="billing", maxResults="2", corpus="memory"),
@@ -105,7 +106,9 @@ def record_requests(base: Path) -> Iterator[dict[str, Any]]:
     one = Selection(workspaces=(str(base / "notes"),), config=str(config))
     yield from _talk(one, OLDER)
     several = Selection(workspaces=(f"first={base / 'notes'}", f"second={second}"), read_only=True)
-    yield from _talk(several, [(method, {"_meta": _NEWER} | params) for method, params in NEWER])
+    yield from _talk(
+        several, [(method, params | {"_meta": _NEWER | params.get("_meta", {})}) for method, params in NEWER]
+    )
 
 
 def _talk(selection: Selection, requests: Iterable[Request]) -> Iterator[dict[str, Any]]:
