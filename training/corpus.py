@@ -226,7 +226,7 @@ _BOILERPLATE = re.compile(
     r"|last (?:updated|modified)",
     re.I,
 )
-_COMMON = frozenset(
+COMMON = frozenset(
     [
         "the",
         "of",
@@ -299,7 +299,7 @@ def is_prose(text: str, common: float) -> bool:
     words = text.lower().split()
     if len(words) < 3 or max(map(len, words)) > 40 or len(set(words)) < 0.35 * len(words):
         return False
-    return sum(word.strip(".,;:!?\"'()") in _COMMON for word in words) >= common * len(words)
+    return sum(word.strip(".,;:!?\"'()") in COMMON for word in words) >= common * len(words)
 
 
 _INDEX = re.compile(r"/(?:genindex|bookindex|py-modindex|search|ix\d+|matrix)[^/]*$|/matrix/|[-_]index\.html$")

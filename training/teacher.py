@@ -23,25 +23,36 @@ CLS, SEP, PAD = 101, 102, 0
 class Teacher:
     """Mean-pooled, normalised sentence vectors."""
 
-    def __init__(self, weights: dict[str, Tensor], device: torch.device) -> None:
-        kind = torch.bfloat16 if device.type == "cuda" else torch.float32
+    def __init__(self, weights: dict[str, Tensor], device: torch.device, kind: torch.dtype | None = None) -> None:
+        kind = kind or (torch.bfloat16 if device.type == "cuda" else torch.float32)
         self._weights = {name: value.to(device, kind) for name, value in weights.items() if value.is_floating_point()}
         self._device = device
 
     @torch.no_grad()
     def embed(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return vectors of unit length for rows of token ids with the special tokens at both ends."""
+        return pool(self.states(ids, mask), mask)
+
+    @torch.no_grad()
+    def states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Return what the last layer says about every token."""
+        return self.layers(ids, mask)[-1][0]
+
+    @torch.no_grad()
+    def layers(self, ids: Tensor, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return what each layer says about every token, and the activity of its feed-forward neurons."""
         weights = self._weights
         positions = weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
         kinds = weights["embeddings.token_type_embeddings.weight"][0]
         hidden = self._norm(weights["embeddings.word_embeddings.weight"][ids] + positions + kinds, "embeddings")
         seen = mask[:, None, None, :].bool()
+        found = []
         for layer in range(LAYERS):
-            hidden = self._layer(hidden, seen, f"encoder.layer.{layer}")
-        weight = mask[..., None].to(hidden.dtype)
-        return functional.normalize((hidden * weight).sum(1).float(), dim=-1)
+            found.append(self._layer(hidden, seen, f"encoder.layer.{layer}"))
+            hidden = found[-1][0]
+        return found
 
-    def _layer(self, hidden: Tensor, seen: Tensor, name: str) -> Tensor:
+    def _layer(self, hidden: Tensor, seen: Tensor, name: str) -> tuple[Tensor, Tensor]:
         rows, length, _ = hidden.shape
 
         def heads(part: str) -> Tensor:
@@ -52,7 +63,7 @@ class Teacher:
         mixed = mixed.transpose(1, 2).reshape(rows, length, WIDTH)
         hidden = self._norm(hidden + self._linear(mixed, f"{name}.attention.output.dense"), f"{name}.attention.output")
         inner = functional.gelu(self._linear(hidden, f"{name}.intermediate.dense"))
-        return self._norm(hidden + self._linear(inner, f"{name}.output.dense"), f"{name}.output")
+        return self._norm(hidden + self._linear(inner, f"{name}.output.dense"), f"{name}.output"), inner
 
     def _linear(self, hidden: Tensor, name: str) -> Tensor:
         return functional.linear(hidden, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
@@ -62,13 +73,23 @@ class Teacher:
         return functional.layer_norm(hidden, (WIDTH,), scale, shift, eps=1e-12)
 
 
+def pool(hidden: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean of the tokens that the mask marks, as vectors of unit length."""
+    return functional.normalize((hidden.float() * mask[..., None]).sum(1), dim=-1)
+
+
 def load(folder: Path, device: torch.device) -> tuple[Teacher, Tokenizer, list[str]]:
     """Load the teacher, its tokenizer and its vocabulary from the folder of a published copy."""
+    check(folder)
+    return Teacher(load_file(folder / "model.safetensors"), device), tokenizer(folder), vocabulary(folder)
+
+
+def check(folder: Path) -> None:
+    """Stop if the folder's ``model.safetensors`` is not the published one."""
     weights = folder / "model.safetensors"
     found = hashlib.sha256(weights.read_bytes()).hexdigest()
     if found != SHA256:
         raise SystemExit(f"{weights} is not the expected all-MiniLM-L6-v2: its SHA-256 is {found}.")
-    return Teacher(load_file(weights), device), tokenizer(folder), vocabulary(folder)
 
 
 def tokenizer(folder: Path) -> Tokenizer:

@@ -1,0 +1,72 @@
+"""The parts of training/encoder that decide what is trained on, and what ships."""
+
+import re
+from pathlib import Path
+
+import numpy
+import pytest
+
+from training.encoder import pack
+from training.encoder.text import drop_runs, is_permissive, plain, pypi_licence, read_apart, spell
+
+
+def test_packed_encoder_is_read_back(tmp_path: Path) -> None:
+    chance = numpy.random.default_rng(1)
+    words = pack.Grid(chance.integers(0, 8, (5, 16), dtype=numpy.uint8), chance.random(5).astype("f2"), 3)
+    layer = pack.Grid(chance.integers(0, 16, (4, 24), dtype=numpy.uint8), chance.random(4).astype("f2"), 4)
+    bias = chance.random(4).astype("f2")
+    file = tmp_path / "encoder.bin"
+    digest = pack.write(file, {"words": words, "0.up": layer, "0.up.bias": bias}, {"layers": 1}, {"teacher": "none"})
+    header, parts = pack.read(file)
+    assert (header["sha256"], header["layers"], header["card"]) == (digest, 1, {"teacher": "none"})
+    assert all(part["at"] % 64 == 0 for part in header["parts"].values())
+    assert list(parts) == ["words", "0.up", "0.up.bias"]
+    assert numpy.array_equal(parts["words"], (words.codes - numpy.float32(3.5)) * words.scales.astype("f4")[:, None])
+    assert numpy.array_equal(parts["0.up"], (layer.codes - numpy.float32(7.5)) * layer.scales.astype("f4")[:, None])
+    assert numpy.array_equal(parts["0.up.bias"], bias.astype("f4"))
+
+
+def test_damaged_packed_encoder_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "encoder.bin"
+    pack.write(file, {"norm.gain": numpy.ones(8)}, {}, {})
+    raw = bytearray(file.read_bytes())
+    raw[-1] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(SystemExit, match="damaged"):
+        pack.read(file)
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_taken"),
+    [
+        ("MIT", True),
+        ("(MIT OR GPL-3.0-only)", True),
+        ("MIT AND GPL-3.0-only", False),
+        ("Apache-2.0 AND BSD-3-Clause", True),
+        ("CC-BY-SA-4.0", False),
+        ("CC-BY-NC-4.0", False),
+        ("", False),
+    ],
+)
+def test_only_permissive_licences_are_taken(expression: str, *, is_taken: bool) -> None:
+    assert is_permissive(expression) is is_taken
+
+
+def test_licence_is_read_from_metadata() -> None:
+    assert spell({"type": "Apache 2.0"}) == "Apache-2.0"
+    assert spell(None) == ""
+    mit, gpl = "License :: OSI Approved :: MIT License", "License :: OSI Approved :: GNU General Public License"
+    assert pypi_licence({"classifiers": [mit]}) == "MIT"
+    assert not is_permissive(pypi_licence({"classifiers": [mit, gpl]}))
+
+
+def test_units_with_a_run_of_an_evaluation_set_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "set.jsonl").write_text('{"text": "One two three four five six seven eight nine."}\n')
+    units = ["Before it.", "One two three, four!", "Five six seven eight.", "After it all."]
+    assert drop_runs(units, read_apart([tmp_path])) == ["Before it.", "After it all."]
+
+
+def test_markdown_is_split_into_units() -> None:
+    text = "# A title\n\n- first item\n- second\n  goes on\n\n```sh\nrun it\n```\n\nSee [the page](https://x.org)."
+    units = [re.sub(r"\s+", " ", unit).strip() for unit in plain(text)]
+    assert [unit for unit in units if unit] == ["A title", "first item", "second goes on", "run it", "See the page."]
