@@ -7,17 +7,17 @@ A line that was replaced stays a result, because who asks may want to know what 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
 from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
-from mdrecall.search.score import find_cost
+from mdrecall.search.score import Memo, find_cost
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
 from mdrecall.text.days import Moment, Place, chunk_day, is_newer
 from mdrecall.text.markdown import heading_above, is_role
-from mdrecall.text.statements import find_change, list_sentences, may_change, read_claim, read_statement
+from mdrecall.text.statements import Statement, find_change, list_sentences, may_change, read_claim, read_statement
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
 from mdrecall.types.search import Term
 
@@ -266,10 +266,10 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2] if lines else ""
         claims.append((entry, where, list_sentences("\n".join(lines))[:_MAX_STATEMENTS], heading))
     place = 0
+    read: Memo[tuple[str, str], Statement | None] = Memo(lambda claim: read_claim(*claim))
     while place < len(claims):
-        newer = next(
-            (n for n in range(place + 1, len(claims)) if _replaces(claims[n], claims[place], context.text)), None
-        )
+        others = range(place + 1, len(claims))
+        newer = next((n for n in others if _replaces(claims[n], claims[place], context.text, read)), None)
         if newer is None:
             place += 1
             continue
@@ -309,7 +309,7 @@ def _count_held(line: str, beginnings: Sequence[str]) -> int:
     return sum([beginning in line for beginning in beginnings])
 
 
-def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
+def _replaces(newer: _Claim, older: _Claim, query: str, read: Mapping[tuple[str, str], Statement | None]) -> bool:
     (new_entry, new_place, new_ones, topic), (old_entry, old_place, old_ones, old_topic) = newer, older
     if not new_ones or not old_ones or not is_newer(new_place, old_place):
         return False
@@ -319,7 +319,7 @@ def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
     if _naming_of(old_entry) > _naming_of(new_entry):
         return False
     for old, new in product(old_ones, new_ones):
-        if may_change(old, new) and (before := read_claim(old, old_topic)) and (after := read_claim(new, topic)):
+        if may_change(old, new) and (before := read[old, old_topic]) and (after := read[new, topic]):
             change = find_change(before, after)
             # Who names a number looks for it, though another one holds today.
             if change and not (change.kind in ("number", "date") and _names(query, change.old)):

@@ -16,7 +16,7 @@ import math
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from itertools import islice, repeat, takewhile
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.patterns import compile_later
@@ -309,13 +309,11 @@ def most_promising(
 ) -> list[Weighted]:
     """Return the best chunks by what is known before their text is read, and those that tie with the last one."""
 
-    def order(entry: Weighted) -> float:
-        cosine = cosines.get(entry.chunk_id)
-        near = None if cosine is None else likeness(cosine, traits)
-        return -mix(entry.strength, near, weight, entry.identified)
-
-    ordered = sorted(entries, key=lambda entry: (order(entry), entry.chunk_id))
-    return ordered[:size] + list(takewhile(lambda entry: order(entry) == order(ordered[size - 1]), ordered[size:]))
+    near = dict(zip(cosines, likenesses(list(cosines.values()), traits), strict=True))
+    worths = [mix(entry.strength, near.get(entry.chunk_id), weight, entry.identified) for entry in entries]
+    ordered = sorted(zip(worths, entries, strict=True), key=lambda pair: (-pair[0], pair[1].chunk_id))
+    least = ordered[min(size, len(ordered)) - 1][0] if ordered else 0.0
+    return [entry for worth, entry in ordered if worth >= least]
 
 
 def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Term] = ()) -> dict[str, float]:
@@ -550,26 +548,21 @@ def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[Pa
     """Return the passages of each chunk in reading order, each with its features."""
     finder = TermFinder(query.weights, query.analyser)
     memory = query.texts or TextMemory()
-    texts, starts, offset = [], [], 0
-    cut: list[tuple[list[Passage], dict[int, str]]] = []
-    for found in chunks:
-        passages, words = memory.read(found.chunk.text)
-        above = _list_titles(found, passages)
-        cut.append((passages, above))
-        if found.weighted.strength:  # Otherwise only its vector was found, and there is no term to look for.
-            starts += [offset + entry.start for entry in passages]
-            for text in (words, *map(read_words, above.values())):
-                texts.append(text)
-                offset += len(text.plain) + 1
-                starts.append(offset)
-            starts.pop()
-    # The words of all texts and titles are looked for at once.
-    held = iter(finder.find_each(texts, starts))
+    passages, words = zip(*[memory.read(found.chunk.text) for found in chunks], strict=True)
+    above = [_list_titles(found, cut) for found, cut in zip(chunks, passages, strict=True)]
+    # The words of all passages are looked for at once, and then those of all titles.
+    offsets = accumulate([len(own.plain) + 1 for own in words], initial=0)
+    starts = [offset + entry.start for offset, cut in zip(offsets, passages, strict=False) for entry in cut]
+    held = iter(finder.find_each(words, starts))
+    listed = [title for titles_of in above for title in titles_of.values()]
+    starts = list(accumulate([len(title) + 1 for title in listed[:-1]], initial=0))
+    titled = iter(finder.find_each([read_words("\n".join(listed))], starts))
     read = []
-    for found, (passages, above) in zip(chunks, cut, strict=True):
-        left = held if found.weighted.strength else repeat(0)
-        own = list(islice(left, len(passages)))
-        read.append(_read_passages(found, query, finder, passages, own, above, dict(zip(above, left, strict=False))))
+    for found, cut, own in zip(chunks, passages, above, strict=True):
+        has, is_under = list(islice(held, len(cut))), dict(zip(own, islice(titled, len(own)), strict=True))
+        if not found.weighted.strength:  # Only its vector was found, and there is no term to look for.
+            has, is_under = [0] * len(has), dict.fromkeys(is_under, 0)
+        read.append(_read_passages(found, query, finder, cut, has, own, is_under))
     return read
 
 

@@ -155,7 +155,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
     user_factor: float | None = None
     passages = []
     chunks = [candidate.found for candidate in candidates]
-    for found, read in zip(chunks, read_chunks(chunks, query), strict=True):
+    for found, read in zip(chunks, read_chunks(chunks, query) if chunks else (), strict=True):
         worths = passage_worths([features for _, features in read], found.weighted.identified, query)
         # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
         is_silent = bool(found.weighted.strength) and not sum([features.coverage for _, features in read])

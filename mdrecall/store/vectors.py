@@ -17,7 +17,7 @@ import threading
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from operator import mul
 from typing import Any, Protocol, TypeAlias
 
@@ -263,14 +263,10 @@ class MatrixEngine:
             return {}
         wanted = self._read_query(query)
         rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
-        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).astype(numpy.float64).round(PLACES).tolist()
-        found: dict[int, list[float]] = {}
-        start = 0
-        for chunk_id, blob in blobs.items():
-            end = start + len(blob) // len(wanted)
-            found[chunk_id] = correct_passage_cosines(cosines[start:end])
-            start = end
-        return found
+        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).astype(numpy.float64).round(PLACES)
+        known = (cosines * _GAIN).round(PLACES).clip(-1.0, 1.0).tolist()
+        ends = list(accumulate(len(blob) // len(wanted) for blob in blobs.values()))
+        return {chunk_id: known[start:end] for chunk_id, start, end in zip(blobs, [0, *ends], ends, strict=False)}
 
     def _read_query(self, query: bytes) -> Any:
         """Return a query as whole numbers: their products with signed bytes have no rounding, in any engine."""
