@@ -17,7 +17,15 @@ from mdrecall.search.score import Memo, find_cost
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
 from mdrecall.text.days import Moment, Place, chunk_day, is_newer
 from mdrecall.text.markdown import heading_above, is_role
-from mdrecall.text.statements import Statement, find_change, list_sentences, may_change, read_claim, read_statement
+from mdrecall.text.statements import (
+    Statement,
+    find_change,
+    list_beginnings,
+    list_sentences,
+    may_change,
+    read_claim,
+    read_statement,
+)
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
 from mdrecall.types.search import Term
 
@@ -201,8 +209,9 @@ _SURE_CHARS = 3
 _MIN_WORDS = 2
 
 
-#: A candidate, where and when it was written down, its sentences about what the query asks for, and their heading.
-_Claim: TypeAlias = tuple[Candidate, Place, list[str], str]
+#: A candidate, where and when it was written down, its sentences about what the query asks for with the beginnings of
+#: their words, and their heading.
+_Claim: TypeAlias = tuple[Candidate, Place, list[tuple[str, frozenset[str]]], str]
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -264,7 +273,8 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
             chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), Moment(chunk.mtime_ns / 1e6).today
         )
         heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2] if lines else ""
-        claims.append((entry, where, list_sentences("\n".join(lines))[:_MAX_STATEMENTS], heading))
+        sentences = list_sentences("\n".join(lines))[:_MAX_STATEMENTS]
+        claims.append((entry, where, [(each, list_beginnings(each)) for each in sentences], heading))
     place = 0
     read: Memo[tuple[str, str], Statement | None] = Memo(lambda claim: read_claim(*claim))
     while place < len(claims):
@@ -273,8 +283,8 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         if newer is None:
             place += 1
             continue
-        entry, where, sentences, topic = claims.pop(newer)
-        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, sentences, topic))
+        entry, where, said, topic = claims.pop(newer)
+        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, said, topic))
         # The lifted one may itself be older than another; each step brings a newer day to this place.
     return [entry for entry, *_ in claims]
 
@@ -318,8 +328,8 @@ def _replaces(newer: _Claim, older: _Claim, query: str, read: Mapping[tuple[str,
         return False
     if _naming_of(old_entry) > _naming_of(new_entry):
         return False
-    for old, new in product(old_ones, new_ones):
-        if may_change(old, new) and (before := read[old, old_topic]) and (after := read[new, topic]):
+    for (old, words), (new, others) in product(old_ones, new_ones):
+        if may_change(words, others) and (before := read[old, old_topic]) and (after := read[new, topic]):
             change = find_change(before, after)
             # Who names a number looks for it, though another one holds today.
             if change and not (change.kind in ("number", "date") and _names(query, change.old)):

@@ -10,7 +10,7 @@ most often about two things: "Anna's phone is 1" and "Ben's phone is 2".
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
@@ -98,16 +98,20 @@ def read_claim(sentence: str, topic: str) -> Statement | None:
     return statement._replace(topic="" if any(map(str.isdigit, topic)) else fold(topic.strip()))
 
 
-def may_change(old: str, new: str) -> bool:
+def list_beginnings(sentence: str) -> frozenset[str]:
+    """Return how the words of a sentence begin; nothing if there are others than ASCII ones."""
+    if not sentence.isascii():
+        return frozenset()
+    return frozenset([word[:_BEGINNING] for word in _RUNS.findall(sentence.lower())])
+
+
+def may_change(old: Set[str], new: Set[str]) -> bool:
     """True unless so many words of two sentences differ that the newer one cannot be a change of the older.
 
-    To compare the beginnings of words takes a tenth of the time that it takes to read both as statements.
+    To compare the beginnings of their words takes a tenth of the time that it takes to read both as statements.
     """
-    if not (old.isascii() and new.isascii()):
-        return True
-    before, after = ({word[:_BEGINNING] for word in _RUNS.findall(each.lower())} for each in (old, new))
-    most = max(_MAX_DIFFERENT, len(before & after))
-    return len(before - after) <= most and len(after - before) <= most + _MAX_NEW_VALUE - _MAX_VALUE
+    most = max(_MAX_DIFFERENT, len(old & new))
+    return (len(old - new) <= most and len(new - old) <= most + _MAX_NEW_VALUE - _MAX_VALUE) or not (old and new)
 
 
 def read_statement(text: str) -> Statement | None:
