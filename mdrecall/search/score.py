@@ -14,7 +14,7 @@ workspace, and a new note does not change the scores of the old ones.
 import heapq
 import math
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeVar
@@ -520,8 +520,12 @@ class TermFinder:
         offset = 0
         for text in texts:
             for start, word in text.odd:
-                if held := self._odd_words[word]:
-                    found[bisect_right(starts, offset + start) - 1] |= held
+                # Without spaces between words, one may go on through several sections.
+                begin = offset + start
+                first, last = bisect_right(starts, begin) - 1, bisect_left(starts, begin + len(word))
+                for section in range(first, last):
+                    until = starts[section + 1] - begin if section + 1 < last else len(word)
+                    found[section] |= self._odd_words[word[max(0, starts[section] - begin) : until]]
             offset += len(text.plain) + 1
         return found
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.search.query import parse_query
-from mdrecall.search.score import TermFinder, TextMemory, Weights, weigh
+from mdrecall.search.score import TermFinder, TextMemory, Weights, read_words, weigh
+from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser
 from mdrecall.types.search import Match
 
@@ -61,6 +62,15 @@ def test_the_words_of_an_identifier_must_be_side_by_side() -> None:
     finder = Finder(weigh(matches, 10, frozenset({"v1.2.3"})))
     assert finder.find("we run v1 2 3 now") == {"v1", "2", "3", "v1.2.3"}
     assert finder.find("v1 has 2 faults and 3 fixes") == {"v1", "2", "3"}
+
+
+def test_a_text_without_spaces_holds_a_term_in_the_passage_that_has_it() -> None:
+    text = "我们在东京开会。" * 20 + "预算是九百万。" * 20
+    passages = split_passages(text)
+    terms = parse_query("预算")
+    finder = TermFinder(weigh([Match(term, {1: 1.0}, 1) for term in terms], 10), Analyser())
+    found = finder.find_each([read_words(text)], [passage.start for passage in passages])
+    assert [bool(held) for held in found] == ["预算" in text[entry.start : entry.end] for entry in passages]
 
 
 def test_a_name_may_have_many_underscores() -> None:
