@@ -218,7 +218,9 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def format_number(value: float) -> str:
     """Return a figure with the digits that mean something."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def write_json(path: Path | None, figures: object) -> None:

@@ -165,7 +165,8 @@ def make_questions(folder: Path, count: int, seed: int, kinds: Sequence[str] = _
 
 def keywords(question: str) -> str:
     """Return the words of a question without those that only make it one."""
-    return " ".join(word for word in question.split() if word.lower().strip("?") not in _QUESTION_WORDS)
+    words = (word.rstrip("?") for word in question.split())
+    return " ".join(word for word in words if word.lower() not in _QUESTION_WORDS)
 
 
 def _make_question(draw: random.Random, kind: str, text: str, day: int) -> str:
