@@ -438,7 +438,8 @@ def embed_inputs(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embed
 def has_right_size(embedder: Embedder, embedding: Embedding) -> bool:
     """True if an embedding has as many dimensions as the embedder's."""
     size = embedder.dimensions
-    return len(embedding.vector) == 4 * size and len(embedding.passages) % size == 0
+    has_vector = len(embedding.vector) == 4 * size or (not embedding.vector and bool(embedding.passages))
+    return has_vector and len(embedding.passages) % size == 0
 
 
 def _embed_pieces(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding | None]:

@@ -358,8 +358,9 @@ class VectorIndex(Protocol):
     """The vectors of chunks, one embedding space beside the other, so that an old one serves while a new one fills.
 
     A space is named by its number, which stays the same when the index is rebuilt. Writing to a space that another
-    process has dropped raises ``StoreBusy``, and searching it ``StoreUnavailable``. Cosines are exact and rounded to 5
-    decimal places; equal ones are ordered by the number of the chunk.
+    process has dropped raises ``StoreBusy``, and searching it ``StoreUnavailable``. A chunk has one vector in a space,
+    or one for each of its passages, of which the best counts. Cosines are exact and rounded to 5 decimal places; equal
+    ones are ordered by the number of the chunk.
     """
 
     def spaces(self) -> list[StoredSpace]:
@@ -403,6 +404,9 @@ class VectorIndex(Protocol):
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines of chunks. A chunk without a vector is left out."""
+
+    def vector_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of all vectors of each chunk, in order. A chunk without a vector is left out."""
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         """Return the vectors of chunks as signed bytes. A chunk without one is left out."""

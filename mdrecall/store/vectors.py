@@ -21,6 +21,8 @@ from itertools import accumulate, islice
 from operator import mul
 from typing import Any, Protocol, TypeAlias
 
+from mdrecall.types.documents import Embedding
+
 #: Every engine rounds cosines to as many places, so that equal ones are equal in all of them.
 PLACES = 5
 #: The largest signed byte.
@@ -38,12 +40,19 @@ _MANY = 2_000
 
 
 #: The vectors of some chunks in the order of their numbers: the first number, all numbers less the first as
-#: little-endian 32-bit integers, and the vectors as signed bytes, end to end.
+#: little-endian 32-bit integers, and the vectors as signed bytes, end to end. The number of a chunk is there for
+#: each of its vectors.
 VectorBlock: TypeAlias = tuple[int, bytes, bytes]
 #: How the vectors of a space have changed: the number of the last change, the chunks that were removed, and blocks with
 #: vectors that are new or have changed, and perhaps with others. None for the chunks if they are no longer known, and
 #: the blocks are all.
 ChangedVectors: TypeAlias = tuple[int, Sequence[int] | None, Iterable[VectorBlock]]
+
+
+def round_vectors(made: Sequence[Embedding]) -> list[bytes]:
+    """Return what is stored for chunks, as signed bytes: the vector of each, or those of its passages, end to end."""
+    rounded = iter(to_int8([each.vector for each in made if each.vector]))
+    return [next(rounded) if each.vector else each.passages for each in made]
 
 
 def to_int8(vectors: Sequence[bytes]) -> list[bytes]:
@@ -188,7 +197,10 @@ class VectorChanges(Protocol):
 
 
 class MatrixEngine:
-    """One matrix for one space, shared by all threads. Its rows are in the order of the chunks' numbers."""
+    """One matrix for one space, shared by all threads. Its rows are in the order of the chunks' numbers.
+
+    A chunk with several vectors has several rows, and the best of them counts.
+    """
 
     name = "matrix"
 
@@ -221,10 +233,12 @@ class MatrixEngine:
             limit = min(limit, alive)
             places, cosines = self._compare(self._read_query(query), limit, alive)
             self._compared = (query, cosines) if places is None else (b"", None)
+            ids = self._ids[: self._count] if places is None else self._ids[places]
+            ids, cosines = _keep_best(ids, cosines)
+            limit = min(limit, len(ids))
             least = numpy.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
-            chosen = numpy.flatnonzero(cosines >= least - _ROUNDED_AWAY)
-            ids = self._ids[chosen if places is None else places[chosen]]
-            found = list(zip(ids.tolist(), cosines[chosen].tolist(), strict=True))
+            chosen = numpy.flatnonzero((cosines >= least - _ROUNDED_AWAY) & (cosines > _DEAD_COSINE))
+            found = list(zip(ids[chosen].tolist(), cosines[chosen].tolist(), strict=True))
         rounded = [(chunk_id, round(cosine, PLACES)) for chunk_id, cosine in found]
         return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))[:limit]
 
@@ -240,20 +254,25 @@ class MatrixEngine:
 
     def cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, float]:
         """Return the cosines of chunks. A chunk without a vector is left out."""
+        return {chunk_id: max(found) for chunk_id, found in self.vector_cosines(space, query, ids).items()}
+
+    def vector_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
+        """Return the cosines of all vectors of chunks, in order. A chunk without a vector is left out."""
         numpy = self._numpy
         with self._lock:
             self._refresh(space)
-            wanted = numpy.array(ids, numpy.int64)
-            places, is_there = self._find(wanted)
-            is_there &= ~numpy.isin(places, self._dead)
-            places = places[is_there]
+            places = self._find_rows(numpy.array(ids, numpy.int64))
+            places = places[~numpy.isin(places, self._dead)]
             if self._compared[0] == query:
-                found = self._compared[1][places].tolist()
+                cosines = self._compared[1][places].tolist()
             else:
                 rows, vector = self._rows[places].astype(numpy.float32), self._read_query(query)
-                found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
-        known = wanted[is_there].tolist()
-        return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
+                cosines = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
+            owners = self._ids[places].tolist()
+        found: dict[int, list[float]] = {}
+        for chunk_id, cosine in zip(owners, cosines, strict=True):
+            found.setdefault(chunk_id, []).append(round(cosine, PLACES))
+        return found
 
     def passage_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
         """Return about the true cosines of the passages of each chunk, in order."""
@@ -310,13 +329,12 @@ class MatrixEngine:
         step = len(self._slice)
         return ((at, min(at + step, end)) for at in range(start, end, step))
 
-    def _find(self, ids: Any) -> tuple[Any, Any]:
-        """Return the place of each chunk, or where it would belong, and which of them are there."""
-        known = self._ids[: self._count]
-        places = self._numpy.searchsorted(known, ids)
-        if not self._count:
-            return places, self._numpy.zeros(len(ids), bool)
-        return places, known[self._numpy.minimum(places, self._count - 1)] == ids
+    def _find_rows(self, ids: Any) -> Any:
+        """Return the places of all rows of chunks, chunk by chunk."""
+        numpy, known = self._numpy, self._ids[: self._count]
+        firsts = numpy.searchsorted(known, ids)
+        counts = numpy.searchsorted(known, ids, "right") - firsts
+        return numpy.repeat(firsts - numpy.cumsum(counts) + counts, counts) + numpy.arange(counts.sum())
 
     def _refresh(self, space: VectorChanges) -> None:
         if self._seen == space.revision():
@@ -329,8 +347,8 @@ class MatrixEngine:
             self._count, self._dead = 0, self._dead[:0]
             self._reserve(space.count())
         elif removed:
-            places, is_there = self._find(self._numpy.array(removed, self._numpy.int64))
-            self._dead = self._numpy.union1d(self._dead, places[is_there])
+            places = self._find_rows(self._numpy.array(removed, self._numpy.int64))
+            self._dead = self._numpy.union1d(self._dead, places)
         blocks = iter(newer)
         while some := list(islice(blocks, _BLOCKS_AT_ONCE)):
             self._put(*self._read_blocks(some))
@@ -350,7 +368,11 @@ class MatrixEngine:
     def _put(self, ids: Any, rows: Any) -> None:
         """Add rows, which are in the order of their numbers, or replace those that are there."""
         numpy = self._numpy
-        places, is_there = self._find(ids)
+        # The rows of one chunk are told apart by their order, of which there are as many as before.
+        first_of = numpy.searchsorted(ids, ids)
+        known = self._ids[: self._count]
+        places = numpy.searchsorted(known, ids) + numpy.arange(len(ids)) - first_of
+        is_there = places < numpy.searchsorted(known, ids, "right")
         if is_there.any():
             self._write(places[is_there], rows[is_there])
             self._dead = numpy.setdiff1d(self._dead, places[is_there])
@@ -363,7 +385,7 @@ class MatrixEngine:
             # Some belong between others: everything from there on is written again.
             self._dead = self._dead + numpy.searchsorted(ids, self._ids[self._dead])
             ids = numpy.concatenate([self._ids[first : self._count], ids])
-            order = numpy.argsort(ids)
+            order = numpy.argsort(ids, kind="stable")
             ids, rows = ids[order], numpy.concatenate([self._rows[first : self._count], rows])[order]
         self._ids[first:end] = ids
         self._count = end
@@ -402,6 +424,17 @@ class MatrixEngine:
                 held[kept : kept + len(chosen)] = held[chosen]
             kept += len(chosen)
         self._count, self._dead = kept, self._dead[:0]
+
+
+def _keep_best(ids: Any, cosines: Any) -> tuple[Any, Any]:
+    """Return each chunk once, with the largest cosine of its rows."""
+    import numpy
+
+    is_first = numpy.ones(len(ids), bool)
+    numpy.not_equal(ids[1:], ids[:-1], out=is_first[1:])
+    if is_first.all():
+        return ids, cosines
+    return ids[is_first], numpy.maximum.reduceat(cosines, numpy.flatnonzero(is_first))
 
 
 def _multiply(rows: Any, query: Any) -> Any:

@@ -306,7 +306,10 @@ class Embedding(NamedTuple):
     """The vectors of a text in the space of an embedder."""
 
     vector: bytes
-    """Little-endian 32-bit floats of unit length; all zero if the embedder knows no word of the text."""
+    """Little-endian 32-bit floats of unit length; all zero if the embedder knows no word of the text.
+
+    Empty if the passages alone have vectors, which are then searched instead.
+    """
     passages: bytes = b""
     """The vectors of the text's passages, one signed byte per number, end to end; empty if there are none."""
 

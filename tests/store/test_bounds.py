@@ -110,7 +110,7 @@ def test_vectors_take_little_more_memory_than_their_bytes(most_exact: int, monke
     rows = numpy.random.default_rng(1).integers(-127, 128, (count, size)).astype(numpy.int8)
     space = BlockSpace(apsw.Connection(":memory:"))
     space.db.execute(CREATE_BLOCKS.format(number=1))
-    put_vectors(space.db, 1, 1, {number + 1: row.tobytes() for number, row in enumerate(rows)})
+    put_vectors(space.db, 1, 1, {number + 1: row.tobytes() for number, row in enumerate(rows)}, len(rows[0]))
     query = rows[5].astype("<f4").tobytes()
     tracemalloc.start()
     try:

@@ -55,6 +55,27 @@ def test_the_cosine_of_every_passage_is_found_in_order(open_vectors: OpenStore) 
     assert list(found[zero]) == [0.0]
 
 
+def test_the_best_of_several_vectors_of_a_chunk_counts(open_vectors: OpenStore) -> None:
+    store = open_vectors()
+    one, other = put(store, "a.md", None), put(store, "b.md", None)
+    space = find_space(store)
+    made = {one: ((0, 127, 0, 0), (127, 0, 0, 0), (-127, 0, 0, 0)), other: ((127, 127, 127, 127),)}
+    store.vectors.put(space.id, [(chunk, Embedding(b"", pack_passages(*made[chunk]))) for chunk in made])
+    query = pack((1, 0, 0, 0))
+    assert store.vectors.nearest(space, query, 10) == [(one, 1.0), (other, 0.5)]
+    assert store.vectors.nearest(space, pack((-1, 0, 0, 0)), 1) == [(one, 1.0)]
+    assert store.vectors.cosines(space, query, [other, one, 999]) == {other: 0.5, one: 1.0}
+    assert store.vectors.vector_cosines(space, query, [other, one]) == {other: [0.5], one: [0.0, 1.0, -1.0]}
+    assert store.vectors.passage_cosines(space, query, [one, other]) == {}
+    assert store.vectors.vectors_of(space, [one]) == {one: pack_passages(*made[one])}
+    assert (store.chunks.count(space.id), store.vectors.pending(space.id, 0, 10)) == (2, [])
+    reader = open_vectors()
+    store.documents.remove({"memory": ["a.md"]})
+    for each in (store, reader):
+        assert each.vectors.nearest(space, query, 10) == [(other, 0.5)]
+    assert store.chunks.count(space.id) == 1
+
+
 def test_a_vector_that_is_replaced_is_seen_by_others(open_vectors: OpenStore) -> None:
     reader, writer = open_vectors(), open_vectors()
     chunk = put(writer, "a.md", (1, 0, 0, 0))

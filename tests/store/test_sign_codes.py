@@ -48,7 +48,7 @@ def test_the_nearest_of_very_many_vectors_are_those_of_an_exact_search(monkeypat
     signed = numpy.rint(rows * (127 / numpy.abs(rows).max(1, keepdims=True))).astype(numpy.int8)
     space = BlockSpace(apsw.Connection(":memory:"))
     space.db.execute(CREATE_BLOCKS.format(number=1))
-    put_vectors(space.db, 1, 1, {number: signed[number - 1].tobytes() for number in range(1, 4_001)})
+    put_vectors(space.db, 1, 1, {number: signed[number - 1].tobytes() for number in range(1, 4_001)}, len(signed[0]))
     space.now = 1
     queries = [(topics[number] + draw.standard_normal(64) / 2).astype("<f4").tobytes() for number in range(20)]
     exact = [MatrixEngine(64).nearest(space, query, 20) for query in queries]
@@ -62,7 +62,9 @@ def test_the_nearest_of_very_many_vectors_are_those_of_an_exact_search(monkeypat
     assert len(engine.nearest(space, queries[0], 4_000)) == 4_000
 
     remove_vectors(space.db, 1, range(1, 1_001))
-    put_vectors(space.db, 1, 2, {number: signed[number - 4_001].tobytes() for number in range(4_001, 4_801)})
+    put_vectors(
+        space.db, 1, 2, {number: signed[number - 4_001].tobytes() for number in range(4_001, 4_801)}, len(signed[0])
+    )
     space.now, space.removed = 2, [(2, number) for number in range(1, 1_001)]
     for query in queries:
         assert engine.nearest(space, query, 20) == MatrixEngine(64).nearest(space, query, 20)

@@ -39,7 +39,8 @@ steps = st.lists(st.tuples(st.sampled_from(["put", "remove"]), ids), min_size=1,
 
 
 def vector(number: int, version: int) -> bytes:
-    return bytes([number, version]) * (SIZE // 2)
+    """Return the vectors of a chunk: one, or several of every third."""
+    return b"".join(bytes([number, version + place]) * (SIZE // 2) for place in range(1 + number % 3))
 
 
 @given(steps)
@@ -50,7 +51,7 @@ def test_blocks_hold_what_was_put_and_not_removed_and_never_overlap(actions: lis
     expected: dict[int, bytes] = {}
     for version, (act, some) in enumerate(actions):
         if act == "put":
-            put_vectors(db, 1, version, {number: vector(number, version) for number in some})
+            put_vectors(db, 1, version, {number: vector(number, version) for number in some}, SIZE)
             expected |= {number: vector(number, version) for number in some}
         else:
             remove_vectors(db, 1, some)
@@ -59,7 +60,7 @@ def test_blocks_hold_what_was_put_and_not_removed_and_never_overlap(actions: lis
         assert count_vectors(db, 1) == len(expected)
         assert stored_between(db, 1, 20, 40) & set(range(20, 41)) == expected.keys() & set(range(20, 41))
         in_order = [number for first, offsets, _ in read_blocks(db, 1) for number in read_offsets(first, offsets)]
-        assert in_order == sorted(expected)
+        assert in_order == sorted(number for number in expected for _ in range(1 + number % 3))
     assert all(len(vectors) <= 3 * SIZE for _, _, vectors in read_blocks(db, 1))
 
 
@@ -67,18 +68,18 @@ def test_chunks_that_come_one_by_one_share_blocks() -> None:
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
     for number in range(1, 31):
-        put_vectors(db, 1, number, {number: vector(number, 0)})
+        put_vectors(db, 1, number, {number: bytes(SIZE)}, SIZE)
     assert len(list(read_blocks(db, 1))) == 10
 
 
 @pytest.mark.parametrize(
     "damage",
-    ["first = 3", "checksum = checksum + 1", "offsets = x'0000000003000000'", "vectors = zeroblob(length(vectors))"],
+    ["first = 4", "checksum = checksum + 1", "offsets = x'0000000002000000'", "vectors = zeroblob(length(vectors))"],
 )
 def test_a_block_that_is_not_what_its_checksum_says_is_damage(damage: str) -> None:
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
-    put_vectors(db, 1, 1, {number: vector(number, 0) for number in (1, 2)})
+    put_vectors(db, 1, 1, {number: vector(number, 0) for number in (3, 6)}, SIZE)
     assert len(list(read_blocks(db, 1))) == 1
     db.execute(f"UPDATE vectors_1 SET {damage}")
     with pytest.raises(apsw.CorruptError, match="checksum"):
@@ -128,8 +129,11 @@ def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
         if act == "put":
             # Numbers of chunks that are gone are never used again.
             fresh = some - ever | {number for number in some if find_vectors(db, 1, [number])}
-            made = {number: bytes((number * place + version) % 100 for place in range(8)) for number in fresh}
-            put_vectors(db, 1, version, made)
+            made = {
+                number: bytes((number * place + version) % 100 for place in range(8 * (1 + number % 3)))
+                for number in fresh
+            }
+            put_vectors(db, 1, version, made, 8)
             ever |= fresh
         else:
             remove_vectors(db, 1, some)
@@ -137,14 +141,21 @@ def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
         reader = MatrixEngine(8)
         limit = 100 if most_exact > 60 else 2
         assert follower.nearest(space, query, limit) == reader.nearest(space, query, limit)
-        assert follower.cosines(space, query, range(1, 61)) == reader.cosines(space, query, range(1, 61))
+        each = follower.vector_cosines(space, query, range(1, 61))
+        assert each == reader.vector_cosines(space, query, range(1, 61))
+        assert {number: len(cosines) for number, cosines in each.items()} == {
+            number: len(held) // 8 for number, held in find_vectors(db, 1, range(1, 61)).items()
+        }
+        assert follower.cosines(space, query, range(1, 61)) == {number: max(each[number]) for number in each}
+        if limit == 100:
+            assert dict(reader.nearest(space, query, limit)) == {number: max(each[number]) for number in each}
         assert follower.mean_cosine(space, query) == pytest.approx(reader.mean_cosine(space, query))
 
 
 def test_a_matrix_holds_all_vectors_even_if_more_are_read_than_were_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
-    put_vectors(db, 1, 1, {number: vector(number, 1) for number in range(1, 41)})
+    put_vectors(db, 1, 1, {number: vector(number, 1) for number in range(1, 41)}, SIZE)
     space = BlockSpace(db)
     query = array("f", [1] * SIZE).tobytes()
     expected = MatrixEngine(SIZE).nearest(space, query, 100)
@@ -159,7 +170,7 @@ def test_a_matrix_closes_the_gaps_of_many_removed_chunks(monkeypatch: pytest.Mon
     db.execute(CREATE_BLOCKS.format(number=1))
     space, follower = BlockSpace(db), MatrixEngine(8)
     query = array("f", [1] * 8).tobytes()
-    put_vectors(db, 1, 1, {number: bytes([number] * 7 + [1]) for number in range(1, 41)})
+    put_vectors(db, 1, 1, {number: bytes([number] * 7 + [1]) for number in range(1, 41)}, 8)
     space.now = 1
     assert len(follower.nearest(space, query, 100)) == 40
     remove_vectors(db, 1, range(5, 20))

@@ -64,14 +64,13 @@ class EncoderEmbedder:
         return bytes(self._embed([text]).astype("<f4"))
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """Return the mean vectors of chunks with the vectors of their passages."""
+        """Return the vectors of the passages of chunks; a chunk as a whole has none."""
         parts = [[text[part.start : part.end] for part in split_passages(text)] for _, text in passages]
         vectors = self._embed([part for some in parts for part in some])
-        from mdrecall.embed.offline.transformer import to_int8, to_unit
+        from mdrecall.embed.offline.transformer import to_int8
 
-        bounds = pairwise(accumulate(map(len, parts), initial=0))
-        groups = [vectors[start:end] for start, end in bounds]
-        return [Embedding(to_unit(some.sum(0)[None]).tobytes(), to_int8(some).tobytes()) for some in groups]
+        rounded, bounds = to_int8(vectors), pairwise(accumulate(map(len, parts), initial=0))
+        return [Embedding(b"", rounded[start:end].tobytes()) for start, end in bounds]
 
     def interrupt(self) -> None:
         """Do nothing: a call is over soon."""

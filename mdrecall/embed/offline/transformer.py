@@ -62,8 +62,8 @@ class Transformer:
             inner *= numpy.clip(gate, 0, 1, out=gate)
             states += layer.down.apply(inner)
             self._normalise(states, layer.norm)
-        mean = to_unit(states.reshape(count, length, -1).mean(1))
-        return to_unit(self._axes.apply(mean))
+        mean = _unit(states.reshape(count, length, -1).mean(1))
+        return _unit(self._axes.apply(mean))
 
     def _attend(self, states: Any) -> Any:
         """Return what each token takes over from the others; ``states`` are its query, key and value."""
@@ -171,7 +171,7 @@ class Linear(NamedTuple):
         return found
 
 
-def to_unit(rows: Any) -> Any:
+def _unit(rows: Any) -> Any:
     """Return rows scaled to unit length."""
     lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
     return rows / numpy.maximum(lengths, numpy.float32(1e-12))[:, None]

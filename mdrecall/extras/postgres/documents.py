@@ -497,7 +497,8 @@ _ADD_SPACE = """
     VALUES(%s, %s, %s, %s, %s, %s, %s, true) ON CONFLICT (workspace_id, gen, id) DO UPDATE SET stored = true
 """
 _BLOCK = f"""
-    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector, '' ORDER BY chunk) FROM (
+    SELECT array_agg(chunk ORDER BY chunk), array_agg(octet_length(vector) ORDER BY chunk),
+        string_agg(vector, '' ORDER BY chunk) FROM (
         SELECT chunk, vector FROM mdrecall.vectors
         WHERE {_OWN} AND space_id=%s AND chunk > %s AND revision > %s ORDER BY chunk LIMIT {_VECTORS_AT_ONCE}) next
 """
@@ -550,17 +551,16 @@ class PostgresVectors:
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
         with self._database.writing(self._gen) as now:
-            _require_stored(now, space)
-            rounded = vectors.to_int8([made.vector for _, made in items])
-            size = len(rounded[0]) if rounded else 1
+            row = _require_stored(now, space)
+            size = row.dimensions
             values = {
                 "workspace": now.workspace,
                 "gen": now.gen,
                 "space": space,
                 "revision": now.start_revision(),
                 "ids": [number for number, _ in items],
-                "vectors": rounded,
-                "passages": vectors.pack_passages([made.passages for _, made in items], size),
+                "vectors": vectors.round_vectors([made for _, made in items]),
+                "passages": vectors.pack_passages([made.passages if made.vector else b"" for _, made in items], size),
             }
             ((new,),) = now.db.execute(_PUT, values, binary=True).fetchall()
             now.add_vectors(space, new)
@@ -604,6 +604,10 @@ class PostgresVectors:
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
         with self._searching(space) as (engine, rows):
             return engine.cosines(rows, query, ids)
+
+    def vector_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        with self._searching(space) as (engine, rows):
+            return engine.vector_cosines(rows, query, ids)
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         with self._database.reading(self._gen) as now:
@@ -658,10 +662,11 @@ class _SpaceRows:
     def _read_blocks(self, after: int) -> Iterator[vectors.VectorBlock]:
         last, count = 0, _VECTORS_AT_ONCE
         while count == _VECTORS_AT_ONCE:
-            ((numbers, data),) = self._now.rows(_BLOCK, self._number, last, after)
+            ((numbers, sizes, data),) = self._now.rows(_BLOCK, self._number, last, after)
             count = len(numbers or ())
             if numbers:
                 offsets = numpy.array(numbers, numpy.int64) - numbers[0]
+                offsets = numpy.repeat(offsets, numpy.array(sizes) // self._dimensions)
                 yield numbers[0], offsets.astype("<u4").tobytes(), data
                 last = numbers[-1]
 

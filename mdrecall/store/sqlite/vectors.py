@@ -1,10 +1,11 @@
 """Vectors in the index: one table for each embedding space, so that an old space serves while a new one is filled.
 
 A chunk's vector is stored once, as signed bytes, in blocks: one row holds as many as fill a page, so that a million are
-read in a moment. The ranges of chunk numbers that two blocks cover never overlap: the block of a chunk is the last that
-begins at or before its number. Within a block the chunks are in the order of their numbers. Vectors of passages, four
-numbers in a byte, are stored apart, because they are read only for the few chunks that are ranked closely. Their tables
-are called windows, as in older indexes. Every row has a checksum.
+read in a moment. A chunk may have several, one for each passage. The ranges of chunk numbers that two blocks cover
+never overlap: the block of a chunk is the last that begins at or before its number. Within a block the chunks are in
+the order of their numbers. Where a chunk has a vector as a whole, those of its passages are stored apart, four numbers
+in a byte, because they are read only for the few chunks that are ranked closely. Their tables are called windows, as in
+older indexes. Every row has a checksum.
 """
 
 import struct
@@ -81,7 +82,7 @@ def stored_between(db: apsw.Connection, space: int, first: int, last: int) -> se
 
 
 def find_vectors(db: apsw.Connection, space: int, ids: Iterable[int]) -> dict[int, bytes]:
-    """Return the vectors of chunks. A chunk without one is left out."""
+    """Return the vectors of chunks, several of one end to end. A chunk without one is left out."""
     found: dict[int, bytes] = {}
     for first, some in _group_by_block(db, space, sorted(ids)):
         if first is not None:
@@ -90,19 +91,17 @@ def find_vectors(db: apsw.Connection, space: int, ids: Iterable[int]) -> dict[in
     return found
 
 
-def put_vectors(db: apsw.Connection, space: int, revision: int, vectors: Mapping[int, bytes]) -> None:
-    """Add the vectors of chunks, or replace them. All have the same length."""
-    if not vectors:
-        return
-    size = max(1, _BLOCK_BYTES // (len(next(iter(vectors.values()))) + _OFFSET_BYTES))
+def put_vectors(db: apsw.Connection, space: int, revision: int, vectors: Mapping[int, bytes], size: int) -> None:
+    """Add the vectors of chunks, or replace them; each is ``size`` bytes long."""
+    most = max(1, _BLOCK_BYTES // (size + _OFFSET_BYTES))
     for first, some in _group_by_block(db, space, sorted(vectors)):
         given = {number: vectors[number] for number in some}
         if first is None:
-            first = _find_open_block(db, space, some[0], size)
+            first = _find_open_block(db, space, some[0], most)
         merged = given if first is None else _read_block(db, space, first) | given
         if first is not None:
             db.execute(f"DELETE FROM vectors_{space} WHERE first=?", (first,))
-        _insert_blocks(db, space, revision, sorted(merged), merged, size)
+        _insert_blocks(db, space, revision, merged, size, most)
 
 
 def remove_vectors(db: apsw.Connection, space: int, ids: Iterable[int]) -> None:
@@ -110,11 +109,13 @@ def remove_vectors(db: apsw.Connection, space: int, ids: Iterable[int]) -> None:
     for first, some in _group_by_block(db, space, sorted(ids)):
         if first is None:
             continue
-        known = _read_block(db, space, first)
-        left = sorted(known.keys() - some)
-        revision = sql.single(db, f"SELECT revision FROM vectors_{space} WHERE first=?", (first,))
+        left = _read_block(db, space, first)
+        about = f"revision, length(vectors) / (length(offsets) / {_OFFSET_BYTES}) FROM vectors_{space}"
+        ((revision, size),) = sql.rows(db, f"SELECT {about} WHERE first=?", (first,))
+        for number in some:
+            left.pop(number, None)
         db.execute(f"DELETE FROM vectors_{space} WHERE first=?", (first,))
-        _insert_blocks(db, space, revision, left, known, max(1, len(left)))
+        _insert_blocks(db, space, revision, left, size, _BLOCK_BYTES)
 
 
 def _group_by_block(db: apsw.Connection, space: int, ids: Sequence[int]) -> Iterator[tuple[int | None, list[int]]]:
@@ -135,29 +136,40 @@ def _group_by_block(db: apsw.Connection, space: int, ids: Sequence[int]) -> Iter
         at = end
 
 
-def _find_open_block(db: apsw.Connection, space: int, number: int, size: int) -> int | None:
+def _find_open_block(db: apsw.Connection, space: int, number: int, most: int) -> int | None:
     """Return the block before a chunk if it is not full, so that chunks added one by one share a block."""
-    before = f"SELECT first, size FROM vectors_{space} WHERE first < ? ORDER BY first DESC LIMIT 1"
-    return next((first for first, held in sql.rows(db, before, (number,)) if held < size), None)
+    before = f"SELECT first, length(offsets) FROM vectors_{space} WHERE first < ? ORDER BY first DESC LIMIT 1"
+    return next((first for first, held in sql.rows(db, before, (number,)) if held < most * _OFFSET_BYTES), None)
 
 
 def _read_block(db: apsw.Connection, space: int, first: int) -> dict[int, bytes]:
     _, offsets, vectors = next(read_blocks(db, space, f"first={first:d}"))
     numbers = read_offsets(first, offsets)
     size = len(vectors) // len(numbers)
-    return {number: vectors[place * size : (place + 1) * size] for place, number in enumerate(numbers)}
+    found: dict[int, bytes] = {}
+    for place, number in enumerate(numbers):
+        found[number] = found.get(number, b"") + vectors[place * size : (place + 1) * size]
+    return found
 
 
 def _insert_blocks(
-    db: apsw.Connection, space: int, revision: int, ids: Sequence[int], vectors: Mapping[int, bytes], size: int
+    db: apsw.Connection, space: int, revision: int, vectors: Mapping[int, bytes], size: int, most: int
 ) -> None:
+    """Insert vectors of ``size`` bytes in blocks of at most ``most``; all vectors of a chunk are in one block."""
+    groups, room = list[list[int]](), 0
+    counts = {number: len(vectors[number]) // size for number in sorted(vectors)}
+    for number, count in counts.items():
+        if count > room:
+            groups.append([])
+            room = most
+        groups[-1].append(number)
+        room -= count
     made = []
-    for start in range(0, len(ids), size):
-        some = ids[start : start + size]
-        offsets = struct.pack(f"<{len(some)}I", *(number - some[0] for number in some))
+    for some in groups:
+        offsets = [number - some[0] for number in some for _ in range(counts[number])]
+        packed = struct.pack(f"<{len(offsets)}I", *offsets)
         held = b"".join([vectors[number] for number in some])
-        checksum = checksum_row(some[0], offsets, held)
-        made.append((some[0], some[-1], len(some), revision, checksum, offsets, held))
+        made.append((some[0], some[-1], len(some), revision, checksum_row(some[0], packed, held), packed, held))
     db.executemany(f"INSERT INTO vectors_{space} VALUES(?, ?, ?, ?, ?, ?, ?)", made)
 
 
@@ -195,11 +207,11 @@ _COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)
 _EACH_VECTOR = """
     WITH RECURSIVE places(place) AS (
         SELECT 0 UNION ALL SELECT place + 1 FROM places
-        WHERE place + 1 < (SELECT max(size) FROM vectors_{space})
+        WHERE place + 1 < (SELECT max(length(offsets)) / {offset} FROM vectors_{space})
     ),
     each(first, place, vector) AS (
         SELECT first, place, substr(vectors, 1 + place * {size}, {size})
-        FROM vectors_{space} JOIN places ON place < size
+        FROM vectors_{space} JOIN places ON place < length(offsets) / {offset}
     )
 """
 
@@ -281,37 +293,49 @@ class VecEngine:
 
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
         statement = f"""
-            {_EACH_VECTOR.format(space=space.number, size=self._dimensions)}
+            {self._each_vector(space)}
             SELECT first, place, {_COSINE} AS cosine FROM each ORDER BY cosine DESC, first, place LIMIT ?
         """
-        found = list(sql.rows(space.db, statement, (*shared.to_int8([query]), limit)))
-        chunks = {
-            first: read_offsets(first, offsets)
-            for number in {first for first, _, _ in found}
-            for first, offsets, _ in read_blocks(space.db, space.number, f"first={number:d}")
-        }
-        return [(chunks[first][place], cosine) for first, place, cosine in found]
+        (asked,), most = shared.to_int8([query]), limit
+        while True:
+            rows = list(sql.rows(space.db, statement, (asked, most)))
+            chunks = {
+                first: read_offsets(first, offsets)
+                for number in {first for first, _, _ in rows}
+                for first, offsets, _ in read_blocks(space.db, space.number, f"first={number:d}")
+            }
+            # The best vector of a chunk comes before its others.
+            found = {chunks[first][place]: cosine for first, place, cosine in reversed(rows)}
+            if len(rows) < most or len(found) >= limit:
+                return sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
+            most *= 4
+
+    def _each_vector(self, space: SpaceRows) -> str:
+        return _EACH_VECTOR.format(space=space.number, size=self._dimensions, offset=_OFFSET_BYTES)
 
     def mean_cosine(self, space: SpaceRows, query: bytes) -> float:
-        each = _EACH_VECTOR.format(space=space.number, size=self._dimensions)
-        statement = (
-            f"{each} SELECT coalesce(avg(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?))), 0.0) FROM each"
-        )
+        mean = "coalesce(avg(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?))), 0.0)"
+        statement = f"{self._each_vector(space)} SELECT {mean} FROM each"
         return float(next(iter(sql.rows(space.db, statement, shared.to_int8([query]))))[0])
 
     def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
-        (asked,) = shared.to_int8([query])
+        return {chunk_id: max(found) for chunk_id, found in self.vector_cosines(space, query, ids).items()}
+
+    def vector_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
         there = find_vectors(space.db, space.number, ids)
-        return {chunk_id: _cosine(space.db, there[chunk_id], asked) for chunk_id in ids if chunk_id in there}
+        return self._compare(space, query, {chunk_id: there[chunk_id] for chunk_id in ids if chunk_id in there})
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
+        found = self._compare(space, query, space.passages_of(ids))
+        return {chunk_id: shared.correct_passage_cosines(cosines) for chunk_id, cosines in found.items()}
+
+    def _compare(self, space: SpaceRows, query: bytes, vectors: Mapping[int, bytes]) -> dict[int, list[float]]:
+        """Return the cosines of vectors, of which each chunk has some, end to end."""
         (asked,) = shared.to_int8([query])
         size = self._dimensions
         return {
-            chunk_id: shared.correct_passage_cosines(
-                [_cosine(space.db, blob[at : at + size], asked) for at in range(0, len(blob), size)]
-            )
-            for chunk_id, blob in space.passages_of(ids).items()
+            chunk_id: [_cosine(space.db, held[at : at + size], asked) for at in range(0, len(held), size)]
+            for chunk_id, held in vectors.items()
         }
 
 
@@ -377,10 +401,11 @@ class SqliteVectors:
             known_ids = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
             there = {chunk_id for (chunk_id,) in sql.rows(db, known_ids, (str([chunk_id for chunk_id, _ in items]),))}
             known = {chunk_id: made for chunk_id, made in items if chunk_id in there}
-            rounded = shared.to_int8([made.vector for made in known.values()])
-            put_vectors(db, space, number, dict(zip(known, rounded, strict=True)))
-            passages = {chunk_id: made.passages for chunk_id, made in known.items() if made.passages}
-            packed = shared.pack_passages(list(passages.values()), len(rounded[0]) if rounded else 0)
+            size = sql.single(db, "SELECT dimensions FROM spaces WHERE id=?", (space,))
+            rounded = shared.round_vectors(list(known.values()))
+            put_vectors(db, space, number, dict(zip(known, rounded, strict=True)), size)
+            passages = {chunk_id: made.passages for chunk_id, made in known.items() if made.vector and made.passages}
+            packed = shared.pack_passages(list(passages.values()), size)
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, checksum, vectors) VALUES(?, ?, ?)",
                 [(each, checksum_row(each, windows), windows) for each, windows in zip(passages, packed, strict=True)],
@@ -424,6 +449,10 @@ class SqliteVectors:
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
         with self._searching(space) as (engine, tables):
             return engine.cosines(tables, query, ids)
+
+    def vector_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        with self._searching(space) as (engine, tables):
+            return engine.vector_cosines(tables, query, ids)
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         with self._file.reading() as db:
