@@ -130,6 +130,7 @@ class AsyncMemory:
         progress: ProgressCallback | None = None,
         stop: Stop = never,
         reason: str = "manual",
+        waits_for_encoder: bool = False,
     ) -> SyncReport:
         """``Memory.sync``; it is stopped if the call is cancelled or the memory is closed."""
         cancelled = threading.Event()
@@ -138,7 +139,9 @@ class AsyncMemory:
             return cancelled.is_set() or self._threads.is_closing or stop()
 
         try:
-            return await self._sync(force=force, progress=progress, stop=is_over, reason=reason)
+            return await self._sync(
+                force=force, progress=progress, stop=is_over, reason=reason, waits_for_encoder=waits_for_encoder
+            )
         finally:
             cancelled.set()
 

@@ -235,16 +235,19 @@ class Memory:
         progress: ProgressCallback | None = None,
         stop: Stop = never,
         reason: str = "manual",
+        waits_for_encoder: bool = False,
     ) -> SyncReport:
         """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
+        The encoder's vectors take minutes for thousands of notes, so they are made in the background unless the caller
+        waits for them.
         ``reason`` is only logged. Once ``stop``, which is called between files, returns True, the sync ends: what is
         done is kept, and the report says what is left.
         """
         # A process that has not loaded it keeps no log.
         if logging := sys.modules.get("logging"):
             logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
-        return self._backend.sync(force=force, progress=progress, stop=stop)
+        return self._backend.sync(force=force, progress=progress, stop=stop, waits_for_encoder=waits_for_encoder)
 
     def sessions(self, session_key: str = "") -> list[Conversation]:
         """Return the transcripts of this agent that the conversation of a key may see, the last changed first."""

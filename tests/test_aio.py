@@ -89,7 +89,7 @@ class Held:
             raise self._error
         return SearchAnswer(())
 
-    def sync(self, *, force: bool, progress: object, stop: Stop) -> SyncReport:
+    def sync(self, *, stop: Stop, **asked: object) -> SyncReport:
         self.begun.wait(PATIENCE_S)
         while not stop():
             assert not self.let.wait(0.001)

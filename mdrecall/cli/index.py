@@ -36,6 +36,7 @@ _MAX_FILES = 10
 
 def add_index(parser: CommandParser) -> None:
     parser.flag("--force", "rebuild the index from scratch, without folders that no longer exist")
+    parser.flag("--no-wait", "leave the encoder's vectors to a process that stays open")
     parser.flag("--reset", "delete the index after listing its files; notes are kept")
     parser.flag("-y --yes", "with --reset: delete without asking")
     add_common(parser, verbose=True)
@@ -56,7 +57,8 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         if memory.loaded:
             announce_memory(memory.loaded)
         with output.progress_line("Indexing") as progress:
-            report = memory.sync(force=options.force, progress=progress, reason="cli")
+            waits = not options.no_wait
+            report = memory.sync(force=options.force, progress=progress, reason="cli", waits_for_encoder=waits)
         empty_expired(memory.settings.index_path, time.strftime("%Y-%m-%d", time.gmtime()))
         files, chunks = _count(memory)
         # The whole status of the builtin backend would look at every file.

@@ -448,6 +448,7 @@ class MdrecallSettings(Section, dropped=("activity", "flush", "vectors")):
     query_timeout_ms: int = setting(whole(1), 3000, "How long a search waits for a remote embedder, in milliseconds.")
     search_wait_ms: int = setting(whole(0), 250, "How long a search waits for changed files, in milliseconds.")
     first_index_wait_ms: int = setting(whole(0), 30_000, "How many milliseconds a search waits for the first index.")
+    encoder: bool = setting(flag(), True, "Also compare passages by the encoder, whose vectors take minutes to make.")
     watch: WatchOptions = WatchOptions()
     warm: WarmOptions = WarmOptions()
     remote: RemoteRequests = RemoteRequests()

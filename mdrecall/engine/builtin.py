@@ -169,9 +169,17 @@ class BuiltinBackend:
             return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        waits_for_encoder: bool = False,
+    ) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
-        report = self._repair(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
+        waits = waits_for_encoder
+        report = self._repair(lambda: self._refresh.sync(force=force, progress=progress, stop=stop, waits=waits))
         chosen = self._embedding.chosen
         if chosen.is_off:
             return report

@@ -11,7 +11,7 @@ from mdrecall.config.environment import find_locations, find_proxy
 from mdrecall.config.files import mask_url
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import MemorySearch, Remote, Settings
-from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.embed.offline import ENCODER_FILE, OfflineEmbedder
 from mdrecall.errors import (
     ConfigError,
     EmbedderError,
@@ -76,6 +76,8 @@ class EmbedderChoice(NamedTuple):
 
         Those of minilm do, unless a provider is named: another process that shares the index may use them.
         """
+        if self.beside:
+            return self.beside.provider
         if self.requested:
             return self.requested if self.unusable_reason else ""
         return "minilm"
@@ -132,7 +134,8 @@ class EmbedderChooser:
             about = failure and f"The fallback {wanted} cannot be used{' either' if problem else ''}: {failure}"
             problem, note = (f"{problem} {about}", note) if problem else ("", f"{note} {about}")
         embedders = tuple(each for each in (first, second) if each)
-        return EmbedderChoice(embedders, name, problem.strip(), note.strip())
+        beside = self._find_encoder() if name == "offline" else None
+        return EmbedderChoice(embedders, name, problem.strip(), note.strip(), beside)
 
     def _try_create(self, name: str, uses_remote: bool, uses_model: bool) -> tuple[Embedder | None, str]:
         """Return an embedder, or why there is none."""
@@ -153,7 +156,17 @@ class EmbedderChooser:
         except ConfigError as problem:
             return self.explicit("auto", problem=message_with_hint(problem))
         offline = OfflineEmbedder(languages_dir_of(self._loaded))
-        return EmbedderChoice((offline,), note=" ".join(self._notes), beside=self._find_beside())
+        return EmbedderChoice(
+            (offline,), note=" ".join(self._notes), beside=self._find_beside() or self._find_encoder()
+        )
+
+    def _find_encoder(self) -> Embedder | None:
+        """Return the encoder, unless it is switched off or its weights are missing."""
+        if not (self._settings.mdrecall.encoder and os.path.isfile(ENCODER_FILE)):
+            return None
+        from mdrecall.embed.offline.encoder import EncoderEmbedder
+
+        return EncoderEmbedder(ENCODER_FILE)
 
     def _find_beside(self) -> Embedder | None:
         """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""

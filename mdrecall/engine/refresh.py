@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from mdrecall.notes.watch import FollowedFiles
 
 _T = TypeVar("_T")
+
+# Takes a tenth of the processor if a thread of ordinary priority wants it too.
+_NICENESS = 10
 
 
 class MissingVectors:
@@ -109,6 +114,9 @@ class MissingVectors:
                 self._thread.start()
 
     def _work(self) -> None:
+        if sys.platform == "linux":
+            # Of this thread only: what is made in the background gives way to searches, here and in other processes.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         try:
             self.embed()
         except CorruptIndex as damage:
@@ -154,7 +162,7 @@ class IndexRefresh:
 
         ``followed`` are the files if a search may trust that those without an event are as they were; a sync looks at
         all of them. ``beside`` is a slower embedder that no search waits for: its vectors are made in the background,
-        or by a sync.
+        or by a sync that waits for them.
         """
         self._settings = settings
         self._store = store
@@ -221,15 +229,19 @@ class IndexRefresh:
         found = self.runs.inspect(self._compared or self.compare())
         return tuple(issue for *_, issues in found.values() for issue in issues)
 
-    def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
-        """Bring the index up to date, and embed every chunk."""
+    def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop, waits: bool) -> SyncReport:
+        """Bring the index up to date, and embed every chunk; by the slower embedder only if the caller ``waits``."""
         if self._followed:
             self._followed.forget()
         report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
         require_writable(self._store.admin)
         if stop() or self._closing.is_set():
             return report
-        issues = self._vectors.embed(progress, stop) + self._beside.embed(progress, stop)
+        issues = self._vectors.embed(progress, stop)
+        if waits:
+            issues += self._beside.embed(progress, stop)
+        else:
+            self._beside.embed_in_background()
         return report._replace(issues=tuple(dict.fromkeys((*report.issues, *issues))))
 
     def purge(self, progress: ProgressCallback | None) -> bool:

@@ -225,7 +225,14 @@ class Backend(Protocol):
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query."""
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = ...,
+        waits_for_encoder: bool = False,
+    ) -> SyncReport:
         """Bring the index up to date with the files; with ``force``, build it again."""
 
     def status(self) -> Status:

@@ -62,7 +62,7 @@ def test_a_folder_with_the_model_serves_too(workspace: Workspace, model_folder: 
 
 def test_a_sync_fills_it_and_both_are_searched(with_model: Workspace) -> None:
     memory = with_model.memory()
-    assert memory.sync().issues == ()
+    assert memory.sync(waits_for_encoder=True).issues == ()
     status = memory.status()
     assert status.provider == "offline"
     assert status.vector["beside"] == {"provider": "minilm", "model": "all-MiniLM-L6-v2", "chunks": 3}
@@ -87,13 +87,13 @@ def test_a_single_command_leaves_it_alone(with_model: Workspace) -> None:
 
 def test_a_rebuild_takes_its_vectors_from_the_cache(with_model: Workspace) -> None:
     memory = with_model.memory()
-    memory.sync()
-    assert memory.sync(force=True).issues == ()
+    memory.sync(waits_for_encoder=True)
+    assert memory.sync(force=True, waits_for_encoder=True).issues == ()
     assert memory.status().vector["beside"]["chunks"] == 3
 
 
 def test_naming_the_offline_provider_drops_its_vectors(with_model: Workspace) -> None:
-    with_model.memory().sync()
+    with_model.memory().sync(waits_for_encoder=True)
     with Memory.open(with_model.path, env=with_model.env, overrides={"provider": "offline"}) as memory:
         with_model.write("memory/new.md", "one more")
         memory.sync()

@@ -418,7 +418,7 @@ class BrokenSync:
         self.watch = WatchStart()
         self._error = error
 
-    def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
+    def sync(self, *, progress: ProgressCallback, stop: Callable[[], bool], **asked: object) -> None:
         raise self._error
 
     def close(self) -> None:

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from mdrecall.embed.offline.transformer import Transformer
     from mdrecall.embed.offline.wordpiece import WordPiece
 
-_FOLDER = os.path.dirname(__file__)
-#: The file in the wheel.
-ENCODER_FILE = os.path.join(_FOLDER, "encoder.bin")
-_PIECES_FILE = os.path.join(_FOLDER, "pieces.txt")
+_PIECES_FILE = os.path.join(os.path.dirname(__file__), "pieces.txt")
 # Raise it whenever the same file would give other vectors.
 _RECIPE_VERSION = 1
 # A question is often asked again, by another tool or with another filter.
@@ -33,10 +30,10 @@ class EncoderEmbedder:
     """Embeds queries and the passages of chunks."""
 
     provider = "encoder"
-    # Cosines of questions with their answers, and with other passages.
-    traits = Traits(scripts=("latin",), unrelated=0.1, related=0.6, input_bytes=1_000_000)
+    # A request takes about half a second, after which the work can be stopped.
+    traits = Traits(scripts=("latin",), unrelated=0.1, related=0.6, input_bytes=1_000_000, request_bytes=4_000)
 
-    def __init__(self, path: str = ENCODER_FILE) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._kept = lru_cache(_QUERIES_KEPT)(self._embed_text)
 

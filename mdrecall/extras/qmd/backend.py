@@ -102,7 +102,14 @@ class QmdBackend:
         """Search for a word as a request would; raise ``BackendUnavailable``."""
         self.ensure_running().answers.probe()
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        waits_for_encoder: bool = False,
+    ) -> SyncReport:
         """Let qmd read what has changed and make missing vectors; with ``force`` every collection is added again."""
         running = self.ensure_running()
         before = self.index.database.hashes()
