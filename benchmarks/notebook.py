@@ -7,7 +7,6 @@ not a benchmark to tune on. It asks through the public Python interface, with de
 """
 
 import argparse
-import json
 import os
 import random
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import notebook_text as text
+from benchmarks.measure import format_table, write_json
 from benchmarks.quality import top
 from mdrecall import Memory, SearchAnswer
 from mdrecall.types.search import SearchResult
@@ -322,11 +322,10 @@ def main(arguments: list[str] | None = None) -> int:
     for outcome in outcomes if options.misses else ():
         if not outcome["right"]:
             print(f"{outcome['kind']:20} {outcome['query']}  →  {outcome['best']}")
-    print("| kind | questions | figure | value | goal |\n| --- | --- | --- | --- | --- |")
-    for kind, count, figure, value, goal in summarize(outcomes):
-        print(f"| {kind} | {count} | {figure} | {value:.3f} | {goal:.2f} |")
-    if options.json:
-        options.json.write_text(json.dumps(outcomes, ensure_ascii=False) + "\n", encoding="utf-8")
+    summary = summarize(outcomes)
+    rows = [(kind, str(count), figure, f"{value:.3f}", f"{goal:.2f}") for kind, count, figure, value, goal in summary]
+    print(format_table(("kind", "questions", "figure", "value", "goal"), rows))
+    write_json(options.json, outcomes)
     return 0
 
 

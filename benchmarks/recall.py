@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.eval_sets import Questions, json_lines, load
+from benchmarks.measure import format_table
 from mdrecall.cli.main import main as run_command
 from mdrecall.config.environment import find_locations
 from mdrecall.config.load import load as load_settings
@@ -325,16 +326,20 @@ def _tokens(text: str) -> float:
 
 def _print_conversations(figures: Figures) -> None:
     print(f"LoCoMo, {figures.counts['by itself']:,} questions, {LATER.days} days later\n")
-    print("| what the agent has | any evidence | tokens |\n| --- | --- | --- |")
-    print(f"| by itself, at the start and beside the prompt | {figures.mean('by itself'):.3f} |", end="")
-    print(f" {figures.mean('start tokens'):.0f} + {figures.mean('prompt tokens'):.0f} |")
-    beside, tokens = figures.mean("by itself, prompt"), figures.mean("prompt tokens")
-    print(f"| by itself, beside the prompt | {beside:.3f} | {tokens:.0f} |")
+    start, beside = figures.mean("start tokens"), figures.mean("prompt tokens")
+    rows = [
+        (
+            "by itself, at the start and beside the prompt",
+            f"{figures.mean('by itself'):.3f}",
+            f"{start:.0f} + {beside:.0f}",
+        ),
+        ("by itself, beside the prompt", f"{figures.mean('by itself, prompt'):.3f}", f"{beside:.0f}"),
+    ]
     for name in ("search 6", "search 20", "search 20 sessions"):
-        print(f"| {name} | {figures.mean(name):.3f} | {figures.mean(f'{name} tokens'):.0f} |")
-    for name in ("first right", "first right after asking"):
-        print(f"| {name} | {figures.mean(name):.3f} | – |")
-    print(f"| beside an irrelevant prompt | – | {figures.mean('irrelevant tokens'):.1f} |")
+        rows.append((name, f"{figures.mean(name):.3f}", f"{figures.mean(f'{name} tokens'):.0f}"))
+    rows += [(name, f"{figures.mean(name):.3f}", "–") for name in ("first right", "first right after asking")]
+    rows.append(("beside an irrelevant prompt", "–", f"{figures.mean('irrelevant tokens'):.1f}"))
+    print(format_table(("what the agent has", "any evidence", "tokens"), rows))
 
 
 def _draw(figures: Figures) -> str:
@@ -394,15 +399,17 @@ def _measure_coding(base: Path, options: argparse.Namespace) -> None:
                 own.append(prompt)
     size = sum(path.stat().st_size for path in (machine.notes / "memory").glob("*.md"))
     print(f"\nCoding sessions: {len(sessions)}, {figures.counts['speaks']:,} prompts\n")
-    print(
-        "| speaks on | tokens a prompt | tokens at the start | of the running session | of another project, characters",
-        end="",
-    )
-    print(" | bytes of the daily notes |\n| --- | --- | --- | --- | --- | --- |")
     names = ("speaks", "tokens", "start tokens", "running session")
     speaks, tokens, start_tokens, running = map(figures.mean, names)
-    foreign = figures.sums["foreign"]
-    print(f"| {speaks:.1%} | {tokens:.1f} | {start_tokens:.0f} | {running:.1%} | {foreign:.0f} | {size:,} |")
+    rows = [
+        ("prompts on which it speaks", f"{speaks:.1%}"),
+        ("tokens a prompt", f"{tokens:.1f}"),
+        ("tokens at the start", f"{start_tokens:.0f}"),
+        ("of the running session", f"{running:.1%}"),
+        ("of another project, characters", f"{figures.sums['foreign']:.0f}"),
+        ("bytes of the daily notes", f"{size:,}"),
+    ]
+    print(format_table(("coding sessions", ""), rows))
     if options.show:
         options.show.parent.mkdir(exist_ok=True)
         options.show.write_text("\n".join(shown), encoding="utf-8")

@@ -43,7 +43,7 @@ def test_evidence_reaches_the_agent_only_if_recall_is_on(
 ) -> None:
     settings = json.dumps({"mdrecall": {"hosts": {"prompt": is_on}}})
     assert main(["--eval", str(folder), "--settings", settings]) == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "LoCoMo, 1 questions, 7 days later" in printed
     assert f"| by itself, beside the prompt | {share} |" in printed
     assert "| search 6 | 1.000 |" in printed
