@@ -15,8 +15,7 @@ from mdrecall.config.load import load
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, has_notes
 from mdrecall.errors import RecallError
 from mdrecall.hosts import install as hosts
-from mdrecall.hosts.pieces import Piece
-from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
+from mdrecall.hosts.pieces import INSTALLABLE, Piece, Site, list_pieces
 from mdrecall.mcp_server import install as clients
 from mdrecall.mcp_server.config_text import NotEditable, get_value, render
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES

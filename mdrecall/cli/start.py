@@ -95,7 +95,13 @@ def _run_hook(arguments: "list[str]") -> "NoReturn":
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         seconds = HOOK_SECONDS.get(arguments[1], 1.0) if len(arguments) > 1 else 1.0
-        arguments += [f"--begun={begun}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
+        said = _read_input(begun + seconds * _SHARE_OF_INPUT)
+        if arguments[1:2] == ["prompt"]:
+            from mdrecall.hosts.agreeing import only_agrees
+
+            if only_agrees(said):
+                os._exit(0)
+        arguments += [f"--begun={begun}", f"--input={said}"]
         arguments += ["--terminal"] if _has_terminal() else []
         answer = None
         if "--no-warm" not in arguments:

@@ -5,7 +5,6 @@ again when the transcript grows. The closed parts are still valid if the transcr
 digest of what precedes the last part, is the same. Otherwise the transcript is indexed from its beginning.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -238,6 +237,8 @@ class TranscriptIndexer:
         yield record._replace(speaker=PASTED, text=record.pasted, origin="untrusted")
 
     def _document(self, path: str, part: _Part, number: int, stamp: Stamp) -> tuple[Document, list[IndexedChunk]]:
+        import hashlib
+
         text = "\n".join(message.line for message in part.messages)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         said_ns = next((at for message in reversed(part.messages) if (at := _noon_ns(message.day))), stamp[1])

@@ -20,8 +20,8 @@ from mdrecall.config.settings import Settings
 from mdrecall.config.workspace import SHARED, locate_receipt
 from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
-from mdrecall.hosts.pieces import Piece
-from mdrecall.hosts.table import INSTALLABLE, READING_TOOLS, Site, find_host, list_pieces
+from mdrecall.hosts.pieces import INSTALLABLE, READING_TOOLS, Piece, Site, list_pieces
+from mdrecall.hosts.table import find_host
 from mdrecall.mcp_server.install import LASTING, SCOPES, back_up, diff, is_found_everywhere, read_text, replace_text
 from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.sessions.host_formats import About

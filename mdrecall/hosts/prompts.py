@@ -7,6 +7,7 @@ that is merely likely; an order needs one that is nearly sure. The words stand f
 from collections.abc import Container
 from typing import NamedTuple
 
+from mdrecall.hosts.agreeing import AGREEING
 from mdrecall.patterns import compile_later
 from mdrecall.search.query import find_matches, find_stems, parse_query, read_naming
 from mdrecall.text.words import fold
@@ -18,15 +19,10 @@ _LEAST_WORDS, _LEAST_ORDER_WORDS = 2, 3
 #: The least score of a passage, by the kind of prompt: about the past, a question, a request, an order.
 _PAST_FLOOR, _QUESTION_FLOOR, _REQUEST_FLOOR, _ORDER_FLOOR = 0.15, 0.2, 0.4, 0.5
 
-# Words of prompts that agree, thank or ask to go on.
-_PLAIN_WORDS = """
-    ok okay yes yep yup y yeah sure go ahead on do it that this please proceed continue next try again run test tests
-    fix apply address commit push great good perfect thanks thank cool nice right no nope stop wait done looks lets let
-    ja gut weiter mach bitte danke passt genau nein oui vas merci parfait accord non sí si vale adelante sigue gracias
-    sì va bene grazie avanti sim certo continua obrigado ga door prima dank
-    好 好的 是 是的 可以 继续 行 谢谢 はい お願いします 続けて ありがとう 네 예 좋아 계속 감사합니다
-"""
-_PLAIN = frozenset(_PLAIN_WORDS.split())
+# Words of prompts that ask for what is at hand.
+_PLAIN = AGREEING.union(
+    ["again", "try", "run", "test", "tests", "fix", "apply", "address", "commit", "push", "stop", "wait"]
+)
 # Folded as the analyser folds, each language on a line of its own.
 _PAST = compile_later(
     r"(?<!\w)(?:(?:did|have|had|were|was) (?:we|i|you)|(?:why|when|what|how|where|who) (?:did|was|were|had)|last time"

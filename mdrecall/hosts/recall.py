@@ -3,24 +3,23 @@
 import os
 from collections.abc import Container, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.prompts import INTRODUCING, Prompt, find_focus, read_prompt
 from mdrecall.hosts.shown import Shown, Silenced, list_shown, record_shown
-from mdrecall.life.triggers import recall_triggers
-from mdrecall.memory import Memory
 from mdrecall.notes.opening import read_beginning
 from mdrecall.notes.repository import project_keys
 from mdrecall.search.query import find_matches, find_stems
-from mdrecall.search.stages import find_question, is_question
-from mdrecall.sessions.digest import share_budget
-from mdrecall.sessions.host_conversations import HostState, copy_name
-from mdrecall.sessions.host_notes import is_loaded_by
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.markdown import is_user, quarter_tokens
 from mdrecall.types.search import SearchResult
 from mdrecall.types.transcripts import PASTED
+
+if TYPE_CHECKING:
+    from mdrecall.memory import Memory
+
+# What only a search needs is imported for it: most prompts ask for none.
 
 #: The session of a person with an agent of their own, as OpenClaw names it: MEMORY.md is for it.
 SESSION_KEY = "main"
@@ -60,6 +59,8 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
     silenced = Silenced(call.settings)
     projects = project_keys(call.event.cwd, call.settings.workspace)
     stems = find_stems(said)
+    from mdrecall.life.triggers import recall_triggers
+
     with call.open() as memory:
         triggered = recall_triggers(memory, SESSION_KEY, said, projects)
         recalled = [entry for entry in triggered if entry.citation not in shown and not silenced.holds(entry.text)]
@@ -81,7 +82,7 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
 
 
 def _find_fitting(
-    call: HookCall, memory: Memory, prompt: Prompt, projects: Sequence[str], *, is_later: bool
+    call: HookCall, memory: "Memory", prompt: Prompt, projects: Sequence[str], *, is_later: bool
 ) -> Iterator[tuple[SearchResult, str]]:
     """Yield the passages that are sure enough for a prompt, the best first, each with the run to show of it.
 
@@ -92,6 +93,8 @@ def _find_fitting(
     settings = call.settings
     if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
         return
+    from mdrecall.sessions.host_notes import is_loaded_by
+
     stems = find_stems(prompt.query)
     floor = prompt.floor + (_LATER_COST if is_later else 0.0)
     used = _list_used_words(call) if is_later else frozenset()
@@ -117,6 +120,8 @@ def _find_fitting(
 
 def _list_used_words(call: HookCall) -> frozenset[str]:
     """Return the words that the person has used in the running session, as far as they are kept."""
+    from mdrecall.sessions.host_conversations import HostState, copy_name
+
     path = os.path.join(
         HostState(call.settings.agent_folder).copies, copy_name(call.event.host.name, call.event.session)
     )
@@ -144,6 +149,8 @@ def _choose_text(hit: SearchResult, stems: Container[str]) -> str:
     """
     if hit.source == "memory":
         return hit.snippet
+    from mdrecall.search.stages import find_question, is_question
+
     messages = hit.snippet.split("\n")
     counts = [_count_matches(text, stems) for text in messages]
     place = counts.index(max(counts))
@@ -166,6 +173,8 @@ def _shorten_runs(
 
     What a short one leaves is for the others.
     """
+    from mdrecall.sessions.digest import share_budget
+
     left = room - len(_HEADING) - _MARK_CHARS - sum(quarter_tokens(_render_place(hit)) + _CUT for hit, _ in hits)
     wanted = [(quarter_tokens(run), 1 / (len(hits) - place)) for place, (_, run) in enumerate(hits)]
     shares = share_budget(wanted, max(0, left))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from hashlib import blake2s
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall import state_files
@@ -191,6 +190,8 @@ def _hash_runs(settings: Settings, units: list[str], words: int) -> list[str]:
 
     The workspace is the key of the hashes, so that no table of common phrases reveals them.
     """
+    from hashlib import blake2s
+
     size, key = min(_RUN_WORDS, words), settings.workspace.encode(errors="replace")[-32:]
     runs = ("\0".join(units[first : first + size]) for first in range(len(units) - size + 1)) if size else ()
     return [blake2s(run.encode(errors="replace"), key=key, digest_size=5).hexdigest() for run in runs]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mdrecall.errors import ReadError, RecallError
 from mdrecall.memory import Memory
+from mdrecall.notes.opening import decode, read_beginning
 from mdrecall.sessions.messages import MIN_SCORE, Message, combine_scores
 from mdrecall.sessions.visibility import parse
 from mdrecall.text.annotations import is_for, read_projects
@@ -81,14 +82,19 @@ def _fit(entries: list[Recalled]) -> tuple[Recalled, ...]:
 
 def _read_triggered(memory: Memory, projects: frozenset[str]) -> list[Recalled]:
     """Return the entries of the curated files that have triggers and may be shown."""
-    entries = []
+    entries, workspace, most = [], memory.settings.workspace, memory.settings.mdrecall.max_file_bytes
+    is_shared = bool(memory.loaded and memory.loaded.shared_store)
     for path in sorted(CURATED_FILES):
+        # Most are missing or have no annotation, which is seen without all that reading a note takes.
+        data = read_beginning(os.path.join(workspace, path), most)
+        if "<!--" not in decode(data) and (data or not is_shared):
+            continue
         try:
-            text = memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text
+            text = memory.read(path, max_chars=most).text
         except ReadError:
             continue
         chunking = memory.settings.memory_search.chunking
-        for chunk in iter_note_chunks(path, text, tokens=chunking.tokens, overlap=0) if "<!--" in text else ():
+        for chunk in iter_note_chunks(path, text, tokens=chunking.tokens, overlap=0):
             marks = chunk.marks
             is_trusted = marks.origin in _TRUSTED and is_for(marks.project, projects)
             if marks.triggers and is_trusted and not marks.is_superseded:

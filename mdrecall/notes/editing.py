@@ -15,7 +15,6 @@ lock: text that such a program appends to the replaced file is moved into the no
 import codecs
 import errno
 import fcntl
-import hashlib
 import os
 import re
 import stat
@@ -274,6 +273,8 @@ class _Note(NamedTuple):
 
 def hash_content(data: bytes) -> str:
     """Return the hash of a file's content, by which an edit recognises what was read."""
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, 
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from mdrecall.patterns import NOTE_ENDING
+from mdrecall.patterns import NOTE_ENDING, compile_later
 from mdrecall.sessions.messages import QUESTION_ENDS, find_marked, split_sentences, visible_text
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.annotations import DIGEST_MARK, find_signed, is_for, read_annotated, read_projects
@@ -173,24 +173,24 @@ _LEAST_REQUEST_WORDS = 2
 _LEAST_OUTCOME_WORDS, _LEAST_ANSWER_WORDS = 5, 3
 
 # What `git commit` prints: [main a828e60] Keep 12 connections
-_COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
-_HEADING_LINE = re.compile(r"^ {0,3}#{1,6} .*$", re.MULTILINE)
+_COMMIT = compile_later(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
+_HEADING_LINE = compile_later(r"^ {0,3}#{1,6} .*$", re.MULTILINE)
 # A path that is not in the session's repository, up to its last three parts.
-_FAR_AWAY = re.compile(r"^/.*(?=(?:/[^/]+){3}$)")
+_FAR_AWAY = compile_later(r"^/.*(?=(?:/[^/]+){3}$)")
 _SENTENCE_ENDS = (".", "!", ":", "。", "！", "：")
-_EMPHASIS = re.compile(r"\*\*|__")
-_MARK = re.compile(
+_EMPHASIS = compile_later(r"\*\*|__")
+_MARK = compile_later(
     rf"^{DIGEST_MARK}host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{{1,12}}-(\d{{1,12}}) -->\s*$", re.MULTILINE
 )
 _HEADING = "## Session "
 # What earlier versions wrote.
-_OLD_ITEM = re.compile(r"- (Asked|Said|Open|Files changed|Commands|Commits): ")
-_OLD_QUOTE = re.compile(r" \(L\d+\)$")
+_OLD_ITEM = compile_later(r"- (Asked|Said|Open|Files changed|Commands|Commits): ")
+_OLD_QUOTE = compile_later(r" \(L\d+\)$")
 _OLD_TIME = r"((?:\d{4}-\d\d-\d\d )?\d\d:\d\d)"
-_OLD_HEADING = re.compile(rf"## Session (?:{_OLD_TIME}(?:–{_OLD_TIME})? )?(.*?) ?\([^()]*\)")
-_FIRST_RECORD = re.compile(r" lines=\d+")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]+")
+_OLD_HEADING = compile_later(rf"## Session (?:{_OLD_TIME}(?:–{_OLD_TIME})? )?(.*?) ?\([^()]*\)")
+_FIRST_RECORD = compile_later(r" lines=\d+")
+_CONTROL = compile_later("[\x00-\x1f\x7f-\x9f]")
+_NOT_IN_NAME = compile_later(r"[^A-Za-z0-9._]+")
 
 
 class Origin(NamedTuple):

@@ -11,7 +11,6 @@ followed and imported, the host's own file is read as long as it exists.
 
 import json
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -27,6 +26,7 @@ from mdrecall.interfaces import OpenTranscript
 from mdrecall.notes.opening import stamp_of
 from mdrecall.notes.repository import find_main_root, find_root
 from mdrecall.notes.tombstones import TombstoneFiles, open_masks, open_tombstones
+from mdrecall.patterns import compile_later
 from mdrecall.sessions import hosts, jsonl
 from mdrecall.sessions.host_formats import About
 from mdrecall.sessions.hosts import HOSTS, OPENCODE, HostFiles
@@ -39,7 +39,7 @@ from mdrecall.types.transcripts import Conversation, TranscriptRecord
 HOST_NAMES = (*(row.name for row in HOSTS), OPENCODE)
 #: What the first records say about each transcript, so that a search need not open every one.
 CACHE_FILE = "hosts-cache.json"
-_PATH = re.compile(rf"sessions/({'|'.join(HOST_NAMES)})/([A-Za-z0-9][A-Za-z0-9._-]{{0,200}})\.jsonl")
+_PATH = compile_later(rf"sessions/({'|'.join(HOST_NAMES)})/([A-Za-z0-9][A-Za-z0-9._-]{{0,200}})\.jsonl")
 _COPIES = "hosts"
 #: A copy of what a person said has no such record.
 _AGENTS_RECORD = b'"role":"assistant"'

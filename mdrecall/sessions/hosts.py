@@ -7,7 +7,6 @@ messages.
 """
 
 import fnmatch
-import hashlib
 import os
 import re
 import stat
@@ -398,6 +397,8 @@ class OpenSession(NamedTuple):
 
     def seal(self, offset: int) -> bytes:
         """Return a digest of the ids of the messages before an offset."""
+        import hashlib
+
         query = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?"
         digest = hashlib.sha256()
         for (message,) in self.connection.execute(query, (self.session, offset)):

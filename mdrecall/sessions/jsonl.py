@@ -1,15 +1,14 @@
 """The ground of every transcript reader: records of a JSONL file from any offset, seals, and messages on one line."""
 
-import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileUnreadable
 from mdrecall.notes.opening import open_below, stamp_of
+from mdrecall.patterns import compile_later
 from mdrecall.types.documents import Stamp
 from mdrecall.types.transcripts import TranscriptRecord
 
@@ -23,10 +22,10 @@ _MAX_SPLIT_CHARS = 1 << 20
 #: How much of the beginning, and before the offset, a quick seal covers: enough that a rewritten file differs.
 _SEAL_BYTES = 4096
 
-_BLANKS = re.compile(r"[^\S ]\s*| \s+")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
+_BLANKS = compile_later(r"[^\S ]\s*| \s+")
+_DATE = compile_later(r"\d{4}-\d{2}-\d{2}(?=T)")
 # A program that cuts a text in the middle of an emoji leaves half of it, which neither an index nor a file can hold.
-_HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
+_HALF_CHARACTERS = compile_later("[\ud800-\udfff]")
 _BOM = "\ufeff"
 
 #: Where a message comes from. What nobody vouches for is untrusted.
@@ -57,6 +56,8 @@ class OpenJsonl(NamedTuple):
 
     def seal(self, offset: int) -> bytes:
         """Return a digest of the beginning and the bytes before an offset."""
+        import hashlib
+
         last = self._read(max(0, offset - _SEAL_BYTES), offset)
         return hashlib.sha256(self.beginning[:offset] + b"\0" + last).digest()
 

@@ -8,7 +8,6 @@ OpenClaw moves old conversations out of its tables to *cold archives*: one each,
 archive is JSONL in zstd. Each line has a ``kind``; those of kind ``event`` hold a row as it was in the database.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -132,6 +131,8 @@ class ColdArchives:
 
     def read(self, connection: Any, session: str) -> list[tuple[int, str]]:
         """Return the events of a conversation. Raise ``FileUnreadable`` if its archive is gone or damaged."""
+        import hashlib
+
         names = {row[1] for row in connection.execute(f"PRAGMA table_info({_COLD_TABLE})")}
         columns = ", ".join(name if name in names else "NULL" for name in _COLD_COLUMNS)
         found = connection.execute(f"SELECT {columns} FROM {_COLD_TABLE} WHERE session_id = ?", (session,)).fetchall()
@@ -234,6 +235,8 @@ class OpenClawDatabase:
 
     def seal(self, window: Window, end: int) -> bytes:
         """Return a digest of the first and the last event before a row."""
+        import hashlib
+
         where = "session_id = ?2 AND (seq = 0 OR seq = ?1 - 1) AND seq < ?1"
         query = f"SELECT seq, event_utf8_bytes, created_at FROM transcript_events WHERE {where} ORDER BY seq"
         digest = hashlib.sha256(window.generation.encode())

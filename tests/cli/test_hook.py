@@ -25,6 +25,7 @@ from mdrecall.cli.options import Caller
 from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import RecallError
+from mdrecall.hosts.agreeing import only_agrees
 from mdrecall.hosts.events import EVENTS
 from mdrecall.hosts.table import find_host, render_hooks
 from tests.cli.conftest import Ran, Run
@@ -101,6 +102,22 @@ def test_where_nobody_keeps_a_memory_nothing_happens_and_nothing_is_created(work
     for event in EVENTS:
         assert is_silent(hook(event, "--host", "claude-code", said={"session_id": "s1", "prompt": "a long prompt"}))
     assert sorted(workspace.path.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("prompt", "agrees"),
+    [
+        ("go ahead", True), ("Yes, please do it!", True), ("好的。", True), ("ok\nthanks", False), ("", False),
+        ("commit", False), ("go ahead with the garden", False), ('say "yes"', False),
+    ],
+)  # fmt: skip
+def test_a_prompt_that_only_agrees_is_not_even_read(notes: Workspace, hook: Hook, prompt: str, agrees: bool) -> None:
+    # Whoever reads the configuration notes in the log that it is broken.
+    notes.configure("{agents: [")
+    text = json.dumps({"session_id": "s1", "prompt": prompt}, ensure_ascii=False)
+    assert only_agrees(text) is agrees
+    assert is_silent(hook("prompt", "--host", "claude-code", said=text))
+    assert (read_log(notes) == "") is agrees
 
 
 def test_a_configured_workspace_is_used_from_any_folder(notes: Workspace, hook: Hook, tmp_path: Path) -> None:

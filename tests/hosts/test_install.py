@@ -12,7 +12,8 @@ import pytest
 
 import mdrecall
 from mdrecall.cli.main import main
-from mdrecall.hosts.table import INSTALLABLE, find_host, render_hooks
+from mdrecall.hosts.pieces import INSTALLABLE
+from mdrecall.hosts.table import find_host, render_hooks
 from mdrecall.mcp_server.install import replace_text
 
 PROJECT = Path(__file__).parents[2]
