@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from mdrecall.extras.page.app import VIEWS
+from mdrecall.extras.page.guard import mask_token
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 
@@ -65,7 +66,9 @@ class Site:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body or None, sent)
         response = connection.getresponse()
-        reply = Reply(response.status, {n.lower(): v for n, v in response.getheaders()}, response.read().decode())
+        reply = Reply(
+            response.status, {n.lower(): v for n, v in response.getheaders()}, response.read().decode(errors="replace")
+        )
         connection.close()
         return reply
 
@@ -83,7 +86,7 @@ class Site:
 
     def post(self, view: str, memory: str = "main", **fields: str) -> Reply:
         """Send a form as one of our own pages would."""
-        body = urlencode({"csrf": self._csrf, **fields})
+        body = urlencode({"csrf": mask_token(self._csrf), **fields})
         kind = "application/x-www-form-urlencoded"
         headers = {"Cookie": self.cookie, "Origin": self.origin, "Content-Type": kind}
         return self.ask(f"/ui/{memory}/{view}", method="POST", body=body, **headers)

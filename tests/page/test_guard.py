@@ -91,7 +91,7 @@ def test_a_link_from_a_web_terminal_still_opens_the_page(site: Site) -> None:
 def test_a_change_needs_the_forms_own_token(site: Site) -> None:
     site.workspace.write("MEMORY.md", "Tea.\n")
     headers = {"Content-Type": FORM, "Origin": site.origin, "Cookie": site.cookie}
-    for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}):
+    for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "0" * 128}, {"csrf": "x" * 128}):
         body = urlencode({"text": "planted", **fields})
         assert site.ask("/ui/main/append", method="POST", body=body, **headers).status in (403, 404)
     token = site.get("new").body.partition('name="csrf" value="')[2].partition('"')[0]
@@ -323,3 +323,18 @@ def test_half_requests_are_closed(site: Site, monkeypatch: pytest.MonkeyPatch) -
             with suppress(ConnectionResetError):
                 while connection.recv(1 << 16):
                     pass
+
+
+def test_pages_are_compressed_and_the_token_of_their_forms_is_another_one_each_time(site: Site) -> None:
+    """Else a program that sees sizes could find out the token by what a search repeats of it in the same page."""
+    site.workspace.write("memory/tea.md", "Ana drinks tea. " * 200)
+    plain = site.ask("/ui/main/note?path=memory/tea.md", Cookie=site.cookie)
+    packed = site.ask("/ui/main/note?path=memory/tea.md", Cookie=site.cookie, **{"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+    tokens = {read_token(site) for _ in range(3)}
+    assert len(tokens) == 3
+    headers = {"Content-Type": FORM, "Origin": site.origin, "Cookie": site.cookie}
+    for number, token in enumerate(sorted(tokens)):
+        assert site.ask("/ui/main/append", method="POST", body=f"{token}&text=tea{number}", **headers).status == 303

@@ -70,7 +70,7 @@ FORMS = {
     "append": {"path": "memory/ideas.md", "text": ""},
 }
 _VARYING = (
-    (r"[0-9a-f]{40,64}", "(hash)"),
+    (r"[0-9a-f]{40,128}", "(hash)"),
     (r"\.trash/[^/]+/", ".trash/(id)/"),
     (r"(?<=deleted )<time.*?</time>", "(time)"),
     (r" today\"", '"'),

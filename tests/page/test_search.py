@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.extras.page.search import _show_passage, draw_bar
+from mdrecall.extras.page.search import _show_passage, show_score
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.types.search import SearchResult
 from tests.conftest import Workspace
@@ -72,7 +72,8 @@ def test_everything_can_be_read_without_a_script(notes: Site) -> None:
 
 @pytest.mark.parametrize(("share", "width"), [(0.0, 1), (0.25, 24), (1.0, 96), (1.2, 96)])
 def test_the_bar_of_a_score_is_as_long_as_the_score_is_high(share: float, width: int) -> None:
-    assert f'width="{width}" height="10" rx="3" class="score-high"' in draw_bar(share, "score-high")
+    found = SearchResult("memory/a.md", 1, 1, share, "tea", "memory", 1, 1, "", confidence="high")
+    assert f'width="{width}" height="10" rx="3" class="score-high"' in show_score(found)
 
 
 def test_an_empty_answer_says_why(notes: Site) -> None:
@@ -112,7 +113,7 @@ def test_collections_can_be_chosen(workspace: Workspace) -> None:
 def test_a_passage_has_no_empty_lines_at_its_ends() -> None:
     found = SearchResult("memory/a.md", 3, 11, 0.5, "far\n\n\nthe walrus\nsleeps\n\n\n\nfar", "memory", 6, 7, "")
     shown = [re.sub("<[^>]*>", "", str(line)) for line in _show_passage(found, ())]
-    assert shown == ["the walrus\n", "sleeps\n"]
+    assert shown == ["the walrus\nsleeps\n"]
 
 
 def test_a_query_is_shown_as_text(notes: Site) -> None:

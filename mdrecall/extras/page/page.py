@@ -33,14 +33,12 @@ def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
 
     An attribute that is True stands without a value; one that is None or False is left out.
     """
-    opening = [element]
+    start = f"<{element}"
     for key, value in attributes.items():
-        # SVG's names in camelCase stay as they are.
-        name = key.rstrip("_").replace("_", "-")
         if value is not None and value is not False:
-            opening.append(name if value is True else f'{name}="{escape(str(value))}"')
-    start = f"<{' '.join(opening)}>"
-    return Html(start if element in _VOID else f"{start}{join(*children)}</{element}>")
+            # SVG's names in camelCase stay as they are.
+            start += " " + key.rstrip("_").replace("_", "-") + ("" if value is True else f'="{escape(str(value))}"')
+    return Html(f"{start}>" if element in _VOID else f"{start}>{''.join(map(_render, children))}</{element}>")
 
 
 def join(*children: Child) -> Html:
@@ -49,10 +47,10 @@ def join(*children: Child) -> Html:
 
 
 def _render(child: Child) -> str:
-    if child is None:
-        return ""
     if isinstance(child, Html):
         return child
+    if child is None:
+        return ""
     if isinstance(child, str | int | float):
         return escape(str(child))
     return "".join(map(_render, child))

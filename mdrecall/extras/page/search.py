@@ -1,10 +1,11 @@
 """Search: results while typing, the words that match, how sure each result is and why, and why there is none."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, cast
 
 from mdrecall.errors import FileMissing, RecallError
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Visit, join, plural, tag
+from mdrecall.extras.page.page import Answer, Child, Html, Page, Visit, join, make_url, plural, tag
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.several import search_several
 from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult, Why
@@ -20,8 +21,8 @@ MEANINGS: Mapping["Confidence", str] = {"high": "sure", "medium": "likely", "low
 _SOURCES = {"": "Notes and conversations", "memory": "Notes", "sessions": "Conversations"}
 #: The parameters of a search besides the query, which every link to a result keeps.
 FILTERS = ("source", "folder", "tag", "collection", "since", "until", "all")
-#: As many results as a person looks through before asking in other words.
-_MAX_RESULTS = 20
+#: As many results as fit on two screens: each costs as much to show as a tenth of the search itself.
+_MAX_RESULTS = 10
 #: Lines shown before and after those that match: enough to see what they are about.
 _AROUND = 2
 #: What the page says before anything was asked.
@@ -116,7 +117,9 @@ def _list_results(visit: Visit) -> Html:
         return tag("p", _SUGGESTION, class_="quiet")
     answer = run_search(visit)
     stems = find_stems(query)
-    results = tag("ol", (_show_result(visit, result, stems) for result in answer), class_="results")
+    given = {name: visit.query.get(name) for name in ("q", *FILTERS) if name != "all"}
+    asked = visit.url("why", **given).partition("?")[2]
+    results = tag("ol", (_show_result(visit, result, stems, asked) for result in answer), class_="results")
     return join(
         tag("p", plural(len(answer), "result") if answer else "No results", class_="quiet", data_count=True),
         _show_notices(answer),
@@ -137,7 +140,7 @@ def _show_notices(answer: SearchAnswer) -> Html:
     return join(tag("p", notice, class_="warning") for notice in notices if notice)
 
 
-def _show_result(visit: Visit, result: SearchResult, stems: "Collection[str]") -> Html:
+def _show_result(visit: Visit, result: SearchResult, stems: "Collection[str]", asked: str) -> Html:
     place = result_url(visit, result)
     title = result.heading.rpartition(" › ")[2] or result.path
     passage = tag("pre", _show_passage(result, stems), class_="passage", lang="")
@@ -146,7 +149,7 @@ def _show_result(visit: Visit, result: SearchResult, stems: "Collection[str]") -
         tag("div", tag("a", title, href=place, class_="title"), show_score(result), class_="row"),
         tag("p", tag("span", result.citation, class_="mono"), *_describe(result), class_="quiet facts"),
         passage,
-        _offer_why(visit, result),
+        _offer_why(visit, result, asked),
         class_="panel result",
     )
 
@@ -160,32 +163,27 @@ def _show_passage(result: SearchResult, stems: "Collection[str]") -> "Iterator[C
         del shown[0]
     while shown and not shown[-1][1].strip():
         del shown[-1]
-    for number, line in shown or lines:
-        yield tag("span", mark_words(line, stems), "\n", class_="match" if first <= number <= last else None)
+    for is_match, group in groupby(shown or lines, lambda line: first <= line[0] <= last):
+        text = "".join(f"{line}\n" for _, line in group)
+        yield tag("span", mark_words(text, stems), class_="match" if is_match else None)
 
 
 def result_url(visit: Visit, result: SearchResult) -> str:
     """Return the address that shows a result's lines in its note or conversation."""
-    home = visit._replace(name=result.workspace or visit.name)
-    start, end = result.match_start_line, result.match_end_line
+    name, start, end = result.workspace or visit.name, result.match_start_line, result.match_end_line
     if result.source == "sessions":
-        return home.url("conversation", session=result.path, record=start)
-    return home.url("note", path=result.path, from_=start, to=end, anchor=f"L{start}")
+        return make_url(name, "conversation", session=result.path, record=start)
+    return make_url(name, "note", path=result.path, from_=start, to=end, anchor=f"L{start}")
 
 
 def show_score(result: SearchResult) -> Html:
-    """Return a score as a bar, with its meaning."""
-    meaning = MEANINGS[result.confidence]
-    bar = draw_bar(result.score, f"score-{result.confidence}")
-    return tag("span", bar, " ", tag("span", meaning), " ", tag("small", f"{result.score:.2f}"), class_="score right")
-
-
-def draw_bar(share: float, kind: str) -> Html:
-    """Return a bar that is full at 1; what it means stands beside it in words."""
-    width = max(1, round(_BAR * min(1.0, max(0.0, share))))
+    """Return a score as a bar that is full at 1, with its meaning in words."""
+    width = max(1, round(_BAR * min(1.0, max(0.0, result.score))))
     back = tag("rect", width=_BAR, height=10, rx=3, class_="ground")
-    front = tag("rect", width=width, height=10, rx=3, class_=kind)
-    return tag("svg", back, front, viewBox=f"0 0 {_BAR} 10", width=_BAR, height=10, aria_hidden="true")
+    front = tag("rect", width=width, height=10, rx=3, class_=f"score-{result.confidence}")
+    bar = tag("svg", back, front, viewBox=f"0 0 {_BAR} 10", width=_BAR, height=10, aria_hidden="true")
+    said = tag("span", MEANINGS[result.confidence]), " ", tag("small", f"{result.score:.2f}")
+    return tag("span", bar, " ", *said, class_="score right")
 
 
 def mark_words(line: str, stems: "Collection[str]") -> Html:
@@ -216,10 +214,9 @@ def _describe(result: SearchResult) -> list[Html]:
     return [tag("span", fact, class_="label") for fact in facts if fact]
 
 
-def _offer_why(visit: Visit, result: SearchResult) -> Html:
-    given = {name: visit.query.get(name) for name in ("q", *FILTERS)}
-    home = visit._replace(name=result.workspace or visit.name)
-    url = home.url("why", path=result.path, line=result.start_line, **{**given, "all": None})
+def _offer_why(visit: Visit, result: SearchResult, asked: str) -> Html:
+    """Return what loads the explanation of a result; ``asked`` are the query and the filters in the address."""
+    url = f"{make_url(result.workspace or visit.name, 'why', path=result.path, line=result.start_line)}&{asked}"
     link = tag("p", tag("a", "Show how it was found", href=url), data_load=url + "&part=1")
     return tag("details", tag("summary", "Why?"), link, class_="why")
 
