@@ -214,7 +214,7 @@ ROOMS = {
     "extras/imports": (969, 6),
     "extras/lancedb": (1455, 6),
     "extras/minilm": (494, 2),
-    "extras/page": (2567, 12),
+    "extras/page": (2569, 12),
     "extras/postgres": (2702, 6),
     "extras/qmd": (2990, 13),
     "hosts": (2520, 13),

@@ -1,8 +1,6 @@
 """The encoder: its file, its arithmetic against a plain reading of the description, and what it gives for chunks."""
 
-import json
 import math
-import struct
 import subprocess
 import sys
 from functools import cache
@@ -20,7 +18,8 @@ from mdrecall.errors import ModelFileError
 from mdrecall.store.vectors import to_int8
 from mdrecall.text.markdown import split_passages
 from mdrecall.types.documents import EmbedInput
-from tests.embed.encoder_files import random_encoder
+from tests.embed.encoder_files import DIMENSIONS, NAME, write_encoder
+from training.encoder import pack
 
 NOTE = "# Bike\n\nThe rear brake squeaks.\n\n" + "The shop on the corner repairs it within a day. " * 12
 
@@ -28,7 +27,7 @@ NOTE = "# Bike\n\nThe rear brake squeaks.\n\n" + "The shop on the corner repairs
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("encoder") / "encoder.bin"
-    file.write_bytes(random_encoder())
+    write_encoder(file)
     return file
 
 
@@ -37,24 +36,7 @@ def embedder(path: Path) -> EncoderEmbedder:
     return EncoderEmbedder(str(path))
 
 
-@cache
-def read_parts(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and all numbers of a file, as its description says, in double precision."""
-    raw = path.read_bytes()
-    (size,) = struct.unpack_from("<I", raw, 19)
-    header, data = json.loads(raw[23 : 23 + size]), raw[23 + size :]
-    found: dict[str, Any] = {}
-    for name, part in header["parts"].items():
-        packed, shape = data[part["at"] : part["at"] + part["size"]], part["shape"]
-        if part["kind"] == "f2":
-            found[name] = numpy.frombuffer(packed, "<f2").astype(float).reshape(shape)
-            continue
-        bits = int(part["kind"][1:])
-        planes = numpy.unpackbits(numpy.frombuffer(packed, numpy.uint8).reshape(shape[0], bits, -1), axis=2)
-        found[name] = sum(planes[:, place] * 2.0 ** (bits - 1 - place) for place in range(bits)) - 2 ** (bits - 1) + 0.5
-    for name in [name for name in found if f"{name}.scale" in found]:
-        found[name] *= found[f"{name}.scale"][:, None]
-    return header, found
+read_parts = cache(pack.read)
 
 
 def embed_slowly(path: Path, tokens: list[int]) -> Any:
@@ -95,7 +77,7 @@ def test_vectors_are_those_of_the_description(path: Path, lengths: list[int]) ->
 
 def test_a_query_is_a_vector_of_unit_length(embedder: EncoderEmbedder) -> None:
     vector = numpy.frombuffer(embedder.embed_query("when is the bike fixed?", {}), "<f4")
-    assert (len(vector), embedder.dimensions, embedder.model) == (32, 32, "random")
+    assert (len(vector), embedder.dimensions, embedder.model) == (DIMENSIONS, DIMENSIONS, NAME)
     assert numpy.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
     assert embedder.embed_query("when is the bike fixed?", {"bike": 9.0}) == vector.tobytes()
 
@@ -117,7 +99,7 @@ def test_every_passage_of_a_chunk_has_a_vector(embedder: EncoderEmbedder) -> Non
 
 def test_the_fingerprint_is_that_of_the_file(path: Path, tmp_path: Path, embedder: EncoderEmbedder) -> None:
     other = tmp_path / "other.bin"
-    other.write_bytes(random_encoder(seed=1))
+    write_encoder(other, seed=1)
     assert read_parts(path)[0]["sha256"] in embedder.fingerprint
     assert EncoderEmbedder(str(other)).fingerprint != embedder.fingerprint
 
@@ -131,7 +113,7 @@ embedder.prepare()
 print(embedder.model, embedder.dimensions, len(embedder.fingerprint), "numpy" in sys.modules)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.split() == ["random", "32", "66", "False"]
+    assert ran.stdout.split() == [NAME, str(DIMENSIONS), "66", "False"]
 
 
 def test_a_closed_embedder_loads_its_weights_again(embedder: EncoderEmbedder) -> None:

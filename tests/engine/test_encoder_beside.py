@@ -11,7 +11,7 @@ import pytest
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.vectors import find_vectors
 from tests.conftest import Workspace, examples
-from tests.embed.encoder_files import random_encoder
+from tests.embed.encoder_files import NAME, write_encoder
 from tests.processes import until
 
 NOTES = {
@@ -32,7 +32,7 @@ sys.exit(main(sys.argv[1:]))
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("weights") / "encoder.bin"
-    path.write_bytes(random_encoder())
+    write_encoder(path)
     return str(path)
 
 
@@ -55,9 +55,9 @@ def test_a_sync_that_waits_makes_a_vector_for_every_passage(notebook: Workspace)
     report = memory.sync(waits_for_encoder=True, progress=lambda progress: seen.append(progress.label))
     assert report.issues == ()
     assert "vectors" in seen
-    assert memory.status().vector["beside"] == {"provider": "encoder", "model": "random", "chunks": 3}
+    assert memory.status().vector["beside"] == {"provider": "encoder", "model": NAME, "chunks": 3}
     answer = memory.search("what is wrong with my automobile")
-    assert answer.model == "mdrecall-words-v1 + random"
+    assert answer.model == f"mdrecall-words-v1 + {NAME}"
 
 
 def test_a_sync_and_a_search_leave_it_to_the_background(notebook: Workspace) -> None:
@@ -109,7 +109,7 @@ def test_the_command_index_waits_unless_told_not_to(notebook: Workspace, weights
         with Memory.open(notebook.path, env=notebook.env, one_shot=True) as memory:
             assert count_vectors(memory) == count
     out, _ = start(notebook, weights, "status").communicate(timeout=60)
-    assert "encoder, random" in out
+    assert f"encoder, {NAME}" in out
 
 
 def read_vectors(index: str) -> dict[int, bytes]:

@@ -69,6 +69,10 @@ def test_what_is_special_in_the_state_has_a_line_of_its_own(workspace: Workspace
             _describe_search(status(vector={"chunks": 4})),
             "by words and by meaning (local, m, 256 dimensions); 1 chunk not embedded yet",
         ),
+        (
+            _describe_search(status(vector={"beside": {"provider": "encoder", "chunks": 2}})),
+            "by words and by meaning (local, m, 256 dimensions); encoder: 2 of 5 chunks embedded",
+        ),
         (_describe_watcher({"running": False}), "not running; each search checks for changes"),
         (
             _describe_watcher({"running": True, "pid": 3, "folders": 2}),

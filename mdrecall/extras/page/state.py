@@ -74,6 +74,8 @@ def _describe_search(status: Status) -> str:
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
     missing = max(0, status.chunks - int(vectors.get("chunks", status.chunks)))
     waiting = f"; {plural(missing, 'chunk')} not embedded yet" if missing else ""
+    if (beside := vectors.get("beside")) and beside["chunks"] < status.chunks:
+        waiting += f"; {beside['provider']}: {beside['chunks']:,} of {plural(status.chunks, 'chunk')} embedded"
     return f"by words and by meaning ({status.provider}, {status.model}{dims}){waiting}"
 
 
