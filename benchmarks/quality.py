@@ -83,6 +83,7 @@ class Task(NamedTuple):
     foreign: dict[str, str]
     modes: tuple[Mode, ...]
     overrides: dict[str, Any]
+    config: Path | None
     cache: Path | None
 
 
@@ -155,6 +156,7 @@ def add_task_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="memorySearch.model")
     parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
     parser.add_argument("--base-url", metavar="URL", help="memorySearch.remote.baseUrl")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a settings file, such as one without the encoder")
     parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
     parser.add_argument(
         "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
@@ -199,6 +201,7 @@ def plan(options: argparse.Namespace) -> Iterator[Task]:
                 foreign_questions(options.eval, name, scope, count) if count else {},
                 modes,
                 overrides,
+                options.config,
                 cache,
             )
 
@@ -245,8 +248,8 @@ def run(task: Task) -> dict[str, Any]:
     questions = load(task.root / task.name)
     with prepare(task) as (workspace, env):
         evidence = find_evidence(task.root / task.name, task.kind, task.scope, workspace, questions)
-        with Memory.open(workspace, env=env, overrides=task.overrides) as memory:
-            memory.sync()
+        with Memory.open(workspace, config=task.config, env=env, overrides=task.overrides) as memory:
+            memory.sync(waits_for_encoder=True)
             scorer = Scorer(memory, workspace, task, questions)
             records: dict[str, Any] = {}
             for mode in task.modes:

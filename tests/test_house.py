@@ -208,7 +208,7 @@ ROOMS = {
     "cli": (4431, 21),
     "config": (2633, 10),
     "embed": (3693, 20),
-    "engine": (5533, 20),
+    "engine": (5534, 20),
     "extras": (1, 1),
     "extras/gguf": (749, 4),
     "extras/imports": (969, 6),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.engine.background import DeadlineCalls
@@ -154,15 +155,15 @@ class VectorSearcher:
         from mdrecall.search.score import similarity
 
         by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
-        beside: Mapping[int, float] = {}
+        beside: Mapping[int, Sequence[float]] = {}
         if query.beside:
-            # An embedder beside has no vectors of passages: its whole chunk stands for each of them.
-            beside = self._vectors.cosines(query.beside.space, query.beside.vector, list(cosines))
+            beside = self._vectors.vector_cosines(query.beside.space, query.beside.vector, list(cosines))
         found: dict[int, tuple[Similarity, Sequence[float]]] = {}
         for chunk_id, cosine in cosines.items():
             passages = by_passage.get(chunk_id, ())
-            if chunk_id in beside:
-                passages = [query.mix(own, beside[chunk_id]) for own in passages]
+            if others := beside.get(chunk_id):
+                # One vector of a whole chunk stands for each of its passages.
+                passages = list(map(query.mix, passages, others if len(others) > 1 else repeat(others[0])))
             found[chunk_id] = similarity(cosine, max(passages, default=None), query.traits), passages
         return found
 

@@ -1,7 +1,9 @@
 """An embedder beside the first one: its similarities count as much, once it has vectors of every chunk."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,9 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.search.score import similarity
 from mdrecall.store.sqlite import SqliteStore
-from mdrecall.types.documents import Traits
+from mdrecall.store.vectors import to_int8
+from mdrecall.text.markdown import split_passages
+from mdrecall.types.documents import Embedding, EmbedInput, Traits
 from tests.engine.embedders import HashEmbedder
 from tests.store.stores import indexed
 
@@ -61,6 +65,39 @@ def test_the_similarity_is_the_mean_of_both(store: SqliteStore) -> None:
     assert {chunk_id: found[chunk_id][0].value for chunk_id in ids} == {
         chunk_id: similarity(mixed[chunk_id], None, FIRST).value for chunk_id in ids
     }
+
+
+class LineEmbedder(HashEmbedder):
+    """Embeds each passage by itself."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._has_whole = options["provider"] == "first"
+
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
+        texts = [[text[one.start : one.end] for one in split_passages(text)] for _, text in passages]
+        parts = [b"".join(to_int8([self.vector(part) for part in each])) for each in texts]
+        wholes = [self.vector(text) if self._has_whole else b"" for _, text in passages]
+        return [Embedding(whole, own) for whole, own in zip(wholes, parts, strict=True)]
+
+
+def test_each_passage_counts_by_its_own_vector_of_both(tmp_path: Path) -> None:
+    text = "# Pool\n" + "a plain pool\n" * 20 + "# Seals\n" + "the seal dozes\n" * 20
+    first = LineEmbedder(model="words", provider="first", traits=FIRST)
+    beside = LineEmbedder(model="synonyms", provider="beside", traits=BESIDE, synonyms=SYNONYMS)
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=("main", "/workspace"))
+    with closing(store.admin):
+        store.documents.put([indexed("a.md", text)], "r")
+        ChunkEmbedder(store, first, keep="beside").fill()
+        ChunkEmbedder(store, beside, keep="first").fill()
+        vectors = VectorSearcher(store.vectors, [first], older={}, timeout_s=60, beside=beside)
+        query = vectors.embed_query("walrus sleeps", {})
+        ((_, cosines),) = vectors.similarities(query, vectors.cosines(query, [1])).values()
+    held = ["seal" in text[one.start : one.end] for one in split_passages(text)]
+    assert len(cosines) == len(held) > 2
+    assert min(cosine for cosine, is_held in zip(cosines, held, strict=True) if is_held) > max(
+        cosine for cosine, is_held in zip(cosines, held, strict=True) if not is_held
+    )
 
 
 def test_the_candidates_are_those_of_both(store: SqliteStore) -> None:
