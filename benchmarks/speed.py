@@ -128,7 +128,11 @@ class Bench:
     def measure(self) -> dict[str, Any]:
         """Return the figures of this size."""
         if not self._workspace.notes.exists():
-            write_notes(self._workspace.notes, self._count)
+            # Under another name until all are there, so that the notes of a run that was stopped are not used again.
+            unfinished = self._workspace.base / "unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            write_notes(unfinished, self._count)
+            unfinished.rename(self._workspace.notes)
             time.sleep(SETTLE_S)
         only = self._options.only
         is_small = self._count == SMALL
@@ -359,8 +363,10 @@ def draw_sizes(sizes: Sequence[Mapping[str, Any]], machine: str) -> str:
     """Return a plot of how the figures grow with the chunks."""
     panels = []
     for title, figures in PANELS.items():
-        lines = {short: [(size["chunks"], size[name]) for size in sizes] for name, short in figures.items()}
-        panels.append(Panel(title, lines))
+        lines = {
+            short: [(size["chunks"], size[name]) for size in sizes if name in size] for name, short in figures.items()
+        }
+        panels.append(Panel(title, {short: points for short, points in lines.items() if points}))
     return draw_panels(f"mdrecall by the number of chunks ({machine})", panels)
 
 
