@@ -22,7 +22,6 @@ from mdrecall.cli.options import (
     open_memory,
     run_for_each_agent,
 )
-from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
 from mdrecall.errors import QueryError, RecallError, StoreBusy
 from mdrecall.life.journal import empty_expired
 from mdrecall.locks import describe_holder
@@ -112,6 +111,9 @@ def add_watch(parser: CommandParser) -> None:
 
 
 def run_watch(options: argparse.Namespace) -> int:
+    # `index` would pay for loading it.
+    from mdrecall.cli.warm_server import WarmDoor
+
     if options.warm:
         return _keep_warm(options)
     memories = {agent: Memory.of(load_settings(options, agent)) for agent in choose_agents(options)}
@@ -217,6 +219,8 @@ def _event_to_json(agent: str, event: WatchEvent) -> dict[str, Any]:
 
 def _keep_warm(options: argparse.Namespace) -> int:
     """Keep a memory open until no command has come for a while."""
+    from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
+
     loaded = load_quietly(options, options.agent)
     announce_memory(loaded)
     if not can_answer(loaded):
@@ -243,7 +247,7 @@ def _keep_warm(options: argparse.Namespace) -> int:
     return 0
 
 
-def _wait(door: WarmDoor, idle_s: float, end: int) -> None:
+def _wait(door: Any, idle_s: float, end: int) -> None:
     """Wait for a signal, or until no command has come for a while."""
     while (left := door.used_at + idle_s - time.monotonic()) > 0:
         if select.select([end], [], [], left)[0]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, choose_agents, load_quietly, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, show, style
-from mdrecall.cli.warm_server import find_warm_process
 from mdrecall.config.environment import find_locations, find_program_folders
 from mdrecall.config.load import Loaded, load
 from mdrecall.doctor import Finding, examine
@@ -80,6 +79,8 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
     warnings = memory.loaded.warnings if memory.loaded else ()
     if warnings:
         record["configWarnings"] = list(warnings)
+    from mdrecall.cli.warm_server import find_warm_process
+
     if memory.loaded and (holder := find_warm_process(memory.loaded)):
         record["warm"] = {"pid": holder.pid, "since": holder.since_s}
     if options.deep:

@@ -33,6 +33,8 @@ _REQUEST_BYTES = 4096
 #: How long answers in progress are waited for after the client has closed its end. On a busy machine, opening a memory
 #: and the first search of it take more than two seconds.
 _LAST_ANSWERS_S = 5.0
+#: How long work that nobody waits for may take to end.
+_END_S = 1.0
 _TOO_LONG = f"A request may be at most {protocol.MAX_REQUEST_BYTES} bytes long."
 _GONE = select.POLLHUP | select.POLLERR
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -62,8 +64,8 @@ def serve(answers: Answers, stdin: int, stdout: int) -> None:
                 connection.receive(line)
         pipe.wait_for_last_answers()
     finally:
-        connection.close()
         pipe.close()
+        connection.close()
 
 
 class Pipe:
@@ -193,7 +195,9 @@ class Connection:
         self._calls: dict[int | str, _Call] = {}
 
     def close(self) -> None:
+        """Wait for the work in progress: a thread that works on while the process ends can crash it."""
         self._pool.release()
+        self._pool.drain(_END_S)
 
     def receive(self, line: bytes) -> None:
         """Take a line; one that is no message is dropped, as the SDK does."""

@@ -60,6 +60,35 @@ class Counting(Slow):
         return super().call(arguments)
 
 
+def test_the_server_ends_after_the_work_of_a_client_that_has_gone(home: Home) -> None:
+    """One process of sixty crashed as it ended, with threads still at work."""
+    order, slow = list[str](), Slow()
+    answers = home.server(make_tools=only(slow)).answers
+    (stdin, to_server), (from_server, stdout) = os.pipe(), os.pipe()
+
+    def run() -> None:
+        stdio.serve(answers, stdin, stdout)
+        order.append("server")
+
+    def end_work() -> None:
+        order.append("work")
+        slow.may_end.set()
+
+    serving = threading.Thread(target=run)
+    serving.start()
+    with open(to_server, "w", buffering=1) as writer, open(from_server) as reader:
+        client = Client(writer, reader)
+        greeting, initialized = hello()
+        client.send(greeting | {"id": "hello"}, initialized, call(7))
+        client.read()
+        assert slow.began.wait(PATIENCE_S)
+    threading.Timer(0.2, end_work).start()
+    serving.join(PATIENCE_S)
+    assert order == ["work", "server"]
+    os.close(stdin)
+    os.close(stdout)
+
+
 def test_a_line_that_is_too_long_is_refused_and_the_next_one_answered(home: Home) -> None:
     with connected(home) as client:
         # Written by a thread, because it is longer than the pipe.
