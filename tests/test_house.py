@@ -207,7 +207,7 @@ ROOMS = {
     "adapters": (311, 8),
     "cli": (4436, 21),
     "config": (2633, 10),
-    "embed": (3693, 20),
+    "embed": (3694, 20),
     "engine": (5534, 20),
     "extras": (1, 1),
     "extras/gguf": (749, 4),

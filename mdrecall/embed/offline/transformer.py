@@ -14,11 +14,12 @@ from mdrecall.embed.offline.encoder_file import EncoderFile
 
 # Bounds the memory of a batch. With four times as many, embedding took no less time.
 _BATCH_TOKENS = 512
-# OpenBLAS makes a product of up to so many multiplications on the thread that asks for it. More threads would wait for
-# each other longer than they work, and take the processor from everybody else.
-_PRODUCT_AT_ONCE = 1 << 18
-# Rows of a product: with 48 columns of 384 numbers each, one product is about that large.
-_ROWS_AT_ONCE = 14
+# OpenBLAS makes a product of fewer multiplications on the thread that asks for it. Of larger ones two threads took ten
+# times the CPU time, most of it waiting for each other.
+_PRODUCT_AT_ONCE = (1 << 19) - 1
+# Rows of a product; with 48 columns of 384 numbers each, it is about that large. Half as many, with products half as
+# large, took a tenth longer.
+_ROWS_AT_ONCE = 28
 
 
 class _Layer(NamedTuple):
