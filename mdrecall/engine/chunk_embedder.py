@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.engine.vector_search import VectorSearcher, space_of
@@ -124,12 +124,14 @@ class ChunkEmbedder:
             return 0
         return chunks.count() - (chunks.count(stored.id) if stored else 0)
 
-    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
-        """Embed the chunks that have no vector; ``stop`` is checked between requests."""
+    def fill(
+        self, fresh: Sequence[PendingChunk] = (), *, progress: ProgressCallback | None = None, stop: Stop = never
+    ) -> EmbedReport:
+        """Embed the chunks that have no vector; ``fresh`` ones were just written, and are not read from the index."""
         if self.is_complete():
             return EmbedReport()
         if self.is_instant:
-            return EmbedRun(self, progress, stop).embed_instantly(self._keep)
+            return EmbedRun(self, progress, stop).embed_instantly(self._keep, fresh)
         lock = self.cache.lock("fill")
         while not lock.acquire(_LOCK_WAIT_S, "embedding"):
             if self.cache is not self.store and (known := self.space.find_in(self.cache.vectors.spaces())):
@@ -188,9 +190,10 @@ class EmbedRun:
         self._total = store.chunks.count()
         self._count = store.chunks.count(self._space) if progress else 0
 
-    def embed_instantly(self, keep: str) -> EmbedReport:
+    def embed_instantly(self, keep: str, fresh: Sequence[PendingChunk]) -> EmbedReport:
         """Embed with an embedder that never waits, without the cache."""
-        for chunks in _read_pages(self._store, self._space):
+        pages = (fresh[start : start + _PAGE_CHUNKS] for start in range(0, len(fresh), _PAGE_CHUNKS))
+        for chunks in chain(pages, _read_pages(self._store, self._space)):
             inputs = {chunk.id: _embed_input(chunk) for chunk in chunks}
             try:
                 made = embed_inputs(self.embedder, list(inputs.values()))
@@ -252,9 +255,7 @@ class EmbedRun:
             yield waiting
 
     def _look_up(self, digests: set[bytes]) -> Mapping[bytes, Embedding]:
-        if self._most_cached == 0:
-            return {}
-        known = self.cache.get(self._cache_space, digests)
+        known = self.cache.get(self._cache_space, digests) if self._most_cached != 0 else {}
         if known:
             self.cache.put(self._cache_space, {}, known, self._most_cached)
         return known
@@ -401,8 +402,7 @@ def _read_pages(store: Store, space: int | None) -> Iterator[list[PendingChunk]]
 
 def _embed_input(chunk: PendingChunk) -> EmbedInput:
     name = drop_ending(chunk.path.rsplit("/", 1)[-1])
-    title = [title_text(name)] if name else []
-    return EmbedInput("\n".join([*title, *titles(chunk.trail)]), chunk.text)
+    return EmbedInput("\n".join([*([title_text(name)] if name else ()), *titles(chunk.trail)]), chunk.text)
 
 
 def _hash(text: EmbedInput) -> bytes:

@@ -13,7 +13,7 @@ from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.text.markdown import titles
 from mdrecall.text.words import ANALYSER_VERSION, Analyser
-from mdrecall.types.documents import Document, IndexedChunk, Issue, Listing, Stamps
+from mdrecall.types.documents import Chunk, Document, IndexedChunk, Issue, Listing, PendingChunk, Stamps
 from mdrecall.types.sync import FileChange, Progress, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ _BATCH_CHARS = 4_000_000
 _BATCH_DOCUMENTS = 2_500
 #: The chunks of a longer document are made while they are written, in a transaction of their own.
 _LONG_CHARS = 1_000_000
-#: A report names at most this many files.
-_MAX_NAMED = 100
+#: Documents are chunked and analysed together, as much text at once: one by one, that took a quarter longer.
+_CHARS_AT_ONCE = 200_000
+#: A report names at most this many files; its counts cover all of them.
+MAX_NAMED = 100
 #: What a file that has another stamp than the index is: ``settled`` is the same, and its new stamp can be trusted.
 FileState: TypeAlias = Literal["changed", "same", "settled", "gone", "unreadable"]
 
@@ -82,13 +84,14 @@ class SyncWork:
         self.issues = list(plan.listing.issues)
         self.removed: list[str] = []
         self.settled: list[Document] = []
+        self.read: list[tuple[Document, FileChange]] = []
         self.batch: list[_Prepared] = []
-        self.chars = 0
+        self.chars = self.prepared_chars = 0
 
     def note(self, changes: Iterable[FileChange]) -> None:
         for change in changes:
             self.counts[change.kind] += 1
-            if len(self.changes) < _MAX_NAMED:
+            if len(self.changes) < MAX_NAMED:
                 self.changes.append(change)
 
     def report_progress(self, label: str) -> None:
@@ -168,7 +171,7 @@ class Indexer:
         changes: FileChanges | None = None,
         progress: ProgressCallback | None = None,
         stop: Stop = never,
-        embed: Callable[[], object] | None = None,
+        embed: Callable[..., object] | None = None,
     ) -> SyncReport:
         """Index new and changed files, and remove those that are gone. ``stop`` ends it; what is done is kept.
 
@@ -180,10 +183,14 @@ class Indexer:
             if stop():
                 break
             work.report_progress(path)
-            self._index_file(path, work)
+            self._read_file(path, work)
             work.done += 1
-            if work.chars >= _BATCH_CHARS or len(work.batch) >= _BATCH_DOCUMENTS:
+            is_full = work.chars >= _BATCH_CHARS or len(work.batch) + len(work.read) >= _BATCH_DOCUMENTS
+            if is_full or work.chars >= work.prepared_chars + _CHARS_AT_ONCE:
+                self._prepare(work)
+            if is_full:
                 self._write(work, embed)
+        self._prepare(work)
         if work.done == len(work.plan.unsettled):
             work.removed += self._still_vanished(work.plan)
         if work.batch or work.settled or work.removed:
@@ -191,9 +198,9 @@ class Indexer:
         work.report_progress("")
         return work.report()
 
-    def _write(self, work: SyncWork, embed: Callable[[], object] | None) -> None:
+    def _write(self, work: SyncWork, embed: Callable[..., object] | None) -> None:
         """Write a batch; if one of its documents cannot be written, write each of the others by itself."""
-        batch, work.batch, work.chars = work.batch, [], 0
+        batch, work.batch, work.chars, work.prepared_chars = work.batch, [], 0, 0
         try:
             self._write_at_once(work, batch, embed)
         except BUGS as error:
@@ -206,19 +213,21 @@ class Indexer:
                 work.batch = part
                 self._write(work, embed)
 
-    def _write_at_once(self, work: SyncWork, batch: list[_Prepared], embed: Callable[[], object] | None) -> None:
+    def _write_at_once(self, work: SyncWork, batch: list[_Prepared], embed: Callable[..., object] | None) -> None:
         """Write documents, new stamps and removals in one transaction."""
         gone = [path for path in work.removed if path in work.plan.known]
 
         def write() -> None:
             if gone:
                 self._documents.remove({self.source.name: gone})
-            made = [(new, self._index(new) if chunks is None else chunks) for new, chunks, _ in batch]
-            settled = [(document, None) for document in work.settled]
-            if made or settled:
-                self._documents.put([*settled, *made], self.index_format, work.masks)
+            made = [(new, self._index(new, self._chunk(new)) if chunks is None else chunks) for new, chunks, _ in batch]
+            items = [*((document, None) for document in work.settled), *made]
+            numbers = self._documents.put(items, self.index_format, work.masks) if items else ()
             if embed:
-                embed()
+                # A long document is the last one: its chunks are read again.
+                held = ((new.path, each.chunk) for new, chunks, _ in batch for each in chunks or ())
+                fresh = zip(numbers or (), held, strict=False)
+                embed([PendingChunk(number, path, chunk.trail, chunk.text) for number, (path, chunk) in fresh])
 
         self._documents.commit(write)
         work.note(change for *_, change in batch)
@@ -236,63 +245,62 @@ class Indexer:
         if not changes.vanished:
             return []
         now = self._documents.known_stamps(self.source.name, STAMP_SETTLES_NS)
-        known = [path for path in changes.vanished if path in now]
-        return [
-            path
-            for path in known
-            if now[path] == changes.known[path] or self.examine(path, changes.listing)[0] == "gone"
-        ]
+        known, listing = changes.known, changes.listing
+        there = (path for path in changes.vanished if path in now)
+        return [path for path in there if now[path] == known[path] or self.examine(path, listing)[0] == "gone"]
 
-    def _index_file(self, path: str, work: SyncWork) -> None:
-        from mdrecall.text.notes import read_fields
-
-        document = self._read(path, work)
-        if document is None:
-            return
-        known = self._documents.known_documents(self.source.name, [path]) if path in work.plan.known else {}
-        before = known.get(path)
-        if before == (document.hash, self.index_format):
-            if _has_settled(document):
-                work.settled.append(document._replace(text=""))
-            return
-        if work.plan.most_chars is not None and len(document.text) > work.plan.most_chars:
-            problem = f"is not indexed yet: its {len(document.text):,} characters take longer than a search waits"
-            work.too_long.append(Issue(path, problem))
-            return
-        is_long = len(document.text) > _LONG_CHARS
-        try:
-            fields = read_fields(document.text)
-            chunks = None if is_long else list(self._index(document))
-        except BUGS as error:
-            self._report_bug(document, error, work)
-            return
-        change = FileChange(path, "changed" if before else "added")
-        kept = document.text if is_long else ""
-        work.batch.append((document._replace(text=kept, fields=fields), chunks, change))
-        work.chars += _BATCH_CHARS if is_long else len(document.text)
-
-    def _read(self, path: str, work: SyncWork) -> Document | None:
+    def _read_file(self, path: str, work: SyncWork) -> None:
         stamp, issue = self._broken.get(path, ((), None))
         if issue and stamp == work.plan.listing.stamps[path]:
             work.failed.append(issue)
-            return None
+            return
         try:
             document = self.source.read(path, work.plan.listing)
-            return document._replace(text=self._forgotten.last.mask(document.text, path))
         except FileMissing:
             # The next comparison tells whether the file is gone, or the folder that it is in.
-            pass
+            return
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))
-            if not isinstance(error, FileUnreadable):
-                work.removed.append(path)
-        return None
+            work.removed += [] if isinstance(error, FileUnreadable) else [path]
+            return
+        document = document._replace(text=self._forgotten.last.mask(document.text, path))
+        known = self._documents.known_documents(self.source.name, [path]) if path in work.plan.known else {}
+        if known.get(path) == (document.hash, self.index_format):
+            work.settled += [document._replace(text="")] if _has_settled(document) else []
+        elif work.plan.most_chars is not None and len(document.text) > work.plan.most_chars:
+            problem = f"is not indexed yet: its {len(document.text):,} characters take longer than a search waits"
+            work.too_long.append(Issue(path, problem))
+        else:
+            work.read.append((document, FileChange(path, "changed" if path in known else "added")))
+            work.chars += _BATCH_CHARS if len(document.text) > _LONG_CHARS else len(document.text)
 
-    def _index(self, document: Document) -> Iterator[IndexedChunk]:
+    def _prepare(self, work: SyncWork) -> None:
+        """Chunk all documents that were read, then analyse all of them; leave out those that cannot be."""
+        from mdrecall.text.notes import read_fields
+
+        chunked, read, work.read, work.prepared_chars = [], work.read, [], work.chars
+        for new, change in read:
+            try:
+                chunks = list(self._chunk(new)) if len(new.text) <= _LONG_CHARS else None
+                chunked.append((new._replace(fields=read_fields(new.text)), chunks, change))
+            except BUGS as error:
+                self._report_bug(new, error, work)
+        for new, chunks, change in chunked:
+            try:
+                made = None if chunks is None else list(self._index(new, chunks))
+                work.batch.append((new if made is None else new._replace(text=""), made, change))
+            except BUGS as error:
+                self._report_bug(new, error, work)
+
+    def _chunk(self, document: Document) -> Iterator[Chunk]:
         from mdrecall.text.notes import iter_note_chunks
 
-        name, size = title_text(document.path), self._size
-        for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
+        size = self._size
+        return iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap)
+
+    def _index(self, document: Document, chunks: Iterable[Chunk]) -> Iterator[IndexedChunk]:
+        name = title_text(document.path)
+        for chunk in chunks:
             chunk = chunk._replace(marks=document.marks) if document.marks else chunk
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable("\n".join((name, *titles(chunk.trail))))

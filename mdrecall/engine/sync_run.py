@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
-from mdrecall.engine.indexer import FileChanges
+from mdrecall.engine.indexer import MAX_NAMED, FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.notes.tombstones import TombstoneFiles, days_of
 from mdrecall.types.documents import Issue, SourceName, StoredChunk, file_path
@@ -31,8 +31,6 @@ _REBUILD_AGAIN_S = 600.0
 _DOCUMENTS_AT_ONCE = 200
 # How many files may be read only to find that they are indexed already; with more, a sync is made.
 _FEW_FILES = 50
-# A report names the first changes only; its counts cover all of them.
-_MAX_CHANGES = 100
 
 
 class SyncRequest(NamedTuple):
@@ -322,7 +320,7 @@ def require_writable(admin: IndexAdmin) -> None:
         raise StoreUnavailable(str(problem), hint=problem.hint)
 
 
-def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:
+def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[..., EmbedReport] | None:
     """Return what embeds documents as they are written; None if that takes time."""
     return embedder.fill if embedder and embedder.is_instant else None
 
@@ -335,6 +333,6 @@ def _report_rebuild(
     changed = [FileChange(key[1], "changed") for key in after if before.get(key, after[key]) != after[key]]
     removed = [FileChange(key[1], "removed") for key in before if key not in after]
     unchanged = len(after) - len(added) - len(changed)
-    changes = tuple([*added, *changed, *removed][:_MAX_CHANGES])
+    changes = tuple([*added, *changed, *removed][:MAX_NAMED])
     last = last._replace(added=len(added), changed=len(changed), removed=len(removed), unchanged=unchanged)
     return last._replace(changes=changes, rebuilt=True)

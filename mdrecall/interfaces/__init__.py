@@ -301,13 +301,13 @@ class DocumentWriter(Protocol):
 
     def put(
         self, items: Indexed, index_format: str, masks: str = ..., *, state: Transcript | None = ..., keep: int = ...
-    ) -> None:
+    ) -> Sequence[int] | None:
         """Add or replace documents; ``masks`` stands for the forgotten texts that they are free of.
 
-        Every chunk gets a number that no chunk of this index has ever had. Chunks are taken one by one, so that those
-        of a long document need not be in memory together. A document without chunks gets its new stamp if its content
-        is still the indexed one, and is ignored otherwise. With ``state``, which says how far a transcript was read,
-        its first ``keep`` parts are kept, and these documents replace the rest.
+        Every chunk gets a number that no chunk of this index has ever had; a store may return them in order. Chunks are
+        taken one by one, so that those of a long document need not be in memory together. A document without chunks
+        gets its new stamp if its content is still the indexed one, and is ignored otherwise. With ``state``, which says
+        how far a transcript was read, its first ``keep`` parts are kept, and these documents replace the rest.
         """
 
     def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = ...) -> None:

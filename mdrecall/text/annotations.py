@@ -114,7 +114,7 @@ def least_trusted(origins: Iterable[str]) -> Origin:
 
 def pack_values(values: Marks | Fields) -> str:
     """Return marks or fields as they are stored: JSON without what is empty, or nothing."""
-    said = {name: value for name, value in values._asdict().items() if value}
+    said = {name: value for name, value in values._asdict().items() if value} if any(values) else {}
     return json.dumps(said, separators=(",", ":")) if said else ""
 
 

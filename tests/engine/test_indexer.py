@@ -16,8 +16,19 @@ from mdrecall.engine.indexer import Indexer
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.store import SqliteDocuments
+from mdrecall.store.sqlite.vectors import SqliteVectors
 from mdrecall.text.words import Analyser
-from mdrecall.types.documents import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, SourceName, Stamps
+from mdrecall.types.documents import (
+    Document,
+    Embedding,
+    EmbedInput,
+    IndexedChunk,
+    Issue,
+    Listing,
+    PendingChunk,
+    SourceName,
+    Stamps,
+)
 from mdrecall.types.sync import Progress
 from tests.conftest import LONG_AGO_NS, Workspace
 
@@ -424,10 +435,10 @@ def test_one_document_that_the_store_cannot_write_costs_no_other_document_its_pl
 ) -> None:
     real = SqliteDocuments.put
 
-    def put(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], *more: str) -> None:
+    def put(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], *more: str) -> object:
         if any(document.path == "memory/b.md" for document, _ in items):
             raise OverflowError("too large")
-        real(self, items, *more)
+        return real(self, items, *more)
 
     monkeypatch.setattr(SqliteDocuments, "put", put)
     gone = workspace.write("memory/gone.md", "seal")
@@ -458,6 +469,29 @@ def test_a_text_that_the_embedder_fails_on_costs_only_its_own_vector(
     assert memory.sync().added == 2
     assert memory.search("unthinkable")[0].path == "memory/b.md"
     assert memory.search("sleeping walrus", mode="vector")[0].path == "memory/a.md"
+
+
+def test_only_the_chunks_of_a_long_note_are_read_again_to_be_embedded(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.indexer._LONG_CHARS", 3_000)
+    read: list[PendingChunk] = []
+    real = SqliteVectors.pending
+
+    def pending(self: SqliteVectors, space: int | None, after: int, limit: int) -> list[PendingChunk]:
+        found = real(self, space, after, limit)
+        read.extend(found)
+        return found
+
+    monkeypatch.setattr(SqliteVectors, "pending", pending)
+    animals = ("walrus", "otter", "heron", "weasel")
+    for animal in animals:
+        parts = range(140 if animal == "otter" else 40)
+        workspace.write(f"memory/{animal}.md", "\n\n".join(f"# Part {part}\n\nThe {animal} sleeps." for part in parts))
+    memory = workspace.memory()
+    memory.sync()
+    assert {chunk.path for chunk in read} == {"memory/otter.md"}
+    assert [memory.search(animal, mode="vector")[0].path for animal in animals] == [f"memory/{it}.md" for it in animals]
 
 
 @pytest.mark.parametrize("is_back", [True, False])

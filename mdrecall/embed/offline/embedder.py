@@ -200,17 +200,17 @@ class OfflineEmbedder:
         """Return the sum of word vectors of each text, as whole numbers; the last word is the mark after each text."""
         numpy = _numpy()
         table, rows = self._words.look_up(words)
-        ends = numpy.flatnonzero(rows == rows[-1]).tolist()
-        starts = [0, *(end + 1 for end in ends)]
-        longest = max(map(operator.sub, ends, starts))
-        kind = numpy.int32 if longest <= _SHORT_WORDS else numpy.int64
-        sums = numpy.empty((len(ends), self.dimensions), kind)
-        # The rows of one text fit into the processor's cache; those of many at once took three times as long.
-        buffer = numpy.empty((longest, self.dimensions), numpy.int32)
-        take, add = table.take, numpy.add.reduce
-        for total, start, end in zip(sums, starts, ends, strict=False):
-            add(take(rows[start:end], 0, buffer[: end - start], "clip"), 0, kind, total)
-        return sums
+        ends = numpy.flatnonzero(rows == rows[-1])
+        lengths = numpy.diff(ends, prepend=-1) - 1
+        order = numpy.argsort(-lengths)
+        starts = (ends - lengths)[order]
+        # All first words are added at once, then all second ones, and so on: the longest texts come first.
+        counts = len(ends) - numpy.bincount(lengths).cumsum()[:-1]
+        totals = numpy.zeros((len(ends), self.dimensions), numpy.int32 if len(counts) <= _SHORT_WORDS else numpy.int64)
+        buffer = numpy.empty((len(ends), self.dimensions), numpy.int32)
+        for place, count in enumerate(counts.tolist()):
+            totals[:count] += table.take(rows[starts[:count] + place], 0, buffer[:count], "clip")
+        return totals[numpy.argsort(order)]
 
     def _numpy_table(self) -> "Table":
         from mdrecall.embed.offline.word_vectors import Table

@@ -100,7 +100,7 @@ class SqliteDocuments:
 
     def put(
         self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
-    ) -> None:
+    ) -> Sequence[int]:
         settled = [document for document, chunks in items if chunks is None]
         fresh = [(document, chunks) for document, chunks in items if chunks is not None]
         with self._file.writing() as db, sql.transaction(db):
@@ -113,8 +113,7 @@ class SqliteDocuments:
                 _remove(db, "sessions", _parts(db, state.path, keep))
                 marks = ", ".join("?" * len(state))
                 db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
-            if fresh or state is not None:
-                _put(db, fresh, index_format, masks)
+            return _put(db, fresh, index_format, masks) if fresh or state is not None else ()
 
     def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
         with self._file.writing() as db, sql.transaction(db):
@@ -139,8 +138,8 @@ class SqliteDocuments:
 
 def _put(
     db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str
-) -> None:
-    """Add or replace documents.
+) -> Sequence[int]:
+    """Add or replace documents, and return the numbers of their chunks.
 
     Numbers are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
     """
@@ -151,10 +150,9 @@ def _put(
     if not is_first:
         for document, _ in documents:
             _delete_rows(db, document.source, document.path)
-    chunk_id = sql.single(db, "SELECT value FROM counters WHERE name='chunks'")
+    chunk_id = last_id = sql.single(db, "SELECT value FROM counters WHERE name='chunks'")
     rows_of_documents: list[tuple[Any, ...]] = []
-    rows_of_chunks: list[tuple[Any, ...]] = []
-    rows_of_terms: list[tuple[Any, ...]] = []
+    collected: list[tuple[Any, ...]] = []
     for document, chunks in documents:
         document_id += 1
         fields, day, chunks = common.pack_document(document, chunks)
@@ -162,11 +160,10 @@ def _put(
         rows_of_documents.append((document_id, *own, index_format, fields, day, revision))
         for ordinal, indexed in enumerate(chunks):
             chunk_id += 1
-            rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
-            rows_of_terms.append((chunk_id, indexed.words, common.encode_names(indexed.names), indexed.title))
-            if len(rows_of_chunks) >= _ROWS_AT_ONCE:
-                _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
-    _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
+            collected.append((chunk_id, document_id, ordinal, indexed))
+            if len(collected) >= _ROWS_AT_ONCE:
+                _insert_rows(db, rows_of_documents, collected)
+    _insert_rows(db, rows_of_documents, collected)
     if is_first:
         # The newest notes come first, so that paths are inserted from last to first, which leaves pages half empty.
         db.execute("REINDEX documents")
@@ -175,15 +172,17 @@ def _put(
     known = next((value for (value,) in sql.rows(db, "SELECT value FROM meta WHERE key='masks'")), "")
     if known != masks:
         db.execute(_PUT_MASKS, (masks if is_first else "?",))
+    return range(last_id + 1, chunk_id + 1)
 
 
-def _insert_rows(
-    db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]], terms: list[tuple[Any, ...]]
-) -> None:
+def _insert_rows(db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]]) -> None:
     """Insert rows, and empty the lists that they were collected in."""
-    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, chunks), (_PUT_TERMS, terms)):
-        db.executemany(statement, collected)
-        collected.clear()
+    db.executemany(_PUT_DOCUMENT, documents)
+    db.executemany(_PUT_CHUNK, [(*place, *_chunk_row(made.chunk)) for *place, made in chunks])
+    terms = [(number, made.words, common.encode_names(made.names), made.title) for number, _, _, made in chunks]
+    db.executemany(_PUT_TERMS, terms)
+    documents.clear()
+    chunks.clear()
 
 
 def _remove(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
