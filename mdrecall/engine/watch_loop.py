@@ -72,7 +72,7 @@ class WatchLoop:
         self.health: Health = {"folders": 0, "syncs": 0, "synced_at": None, "problem": "", "error": ""}
         self._failing: tuple[Issue, ...] = ()
         self._took_s = 0.0
-        """How long the last sync took."""
+        """How long the last sync took that had nothing to index."""
 
     def run(self) -> None:
         """Watch until ``stop`` is called by another thread or a signal handler."""
@@ -131,7 +131,7 @@ class WatchLoop:
         began = time.monotonic()
         try:
             report = self._sync()
-            self._took_s = time.monotonic() - began
+            self._took_s = self._took_s if report.changes else time.monotonic() - began
         except Exception as error:
             bug = f"{type(error).__name__}: {error}"
             problem = message_with_hint(error) if isinstance(error, RecallError) else bug
