@@ -160,7 +160,7 @@ _MOST = {"wanted": 6, "decided": 4, "open": 3, "left": 3, "files": 300, "commits
 #: How many folders a section names.
 _MAX_FOLDERS = 3
 #: A quotation is one or two sentences.
-_MAX_QUOTE_CHARS, _MAX_TITLE_CHARS = 240, 120
+_MAX_QUOTE_CHARS, _MAX_TITLE_CHARS = 240, 140
 _MAX_NAME_CHARS, _MAX_KEY_CHARS = 60, 200
 #: How much of one message is looked at: what a person types is shorter, what he pastes need not be searched.
 _MAX_MESSAGE_CHARS = 20_000
@@ -168,12 +168,16 @@ _MAX_MESSAGE_CHARS = 20_000
 _MAX_PIECES = 4
 #: A request with fewer words that mean something, such as "yes, go on", is no title.
 _LEAST_REQUEST_WORDS = 2
+#: A title with a number and fewer of them, such as "address 30", says little: the next requests follow it, and it is
+#: cut so that there is room for them.
+_LEAST_TITLE_WORDS, _MAX_BEGINNING_CHARS = 5, 70
 #: A sentence of an answer with fewer of them, such as "Done, all tests pass.", says nothing to a later session.
 #: One about the request may be shorter.
 _LEAST_OUTCOME_WORDS, _LEAST_ANSWER_WORDS = 5, 3
 
 # What `git commit` prints: [main a828e60] Keep 12 connections
 _COMMIT = compile_later(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
+_ADDRESS = compile_later(r"\bhttps?://(?:www\.)?([^\s/]+)\S*")
 _HEADING_LINE = compile_later(r"^ {0,3}#{1,6} .*$", re.MULTILINE)
 # A path that is not in the session's repository, up to its last three parts.
 _FAR_AWAY = compile_later(r"^/.*(?=(?:/[^/]+){3}$)")
@@ -416,6 +420,10 @@ class _Part:
                 self._add_request(step.text[:_MAX_MESSAGE_CHARS])
             elif step.kind == "assistant":
                 self._answer.append(visible_text(step.text[:_MAX_MESSAGE_CHARS]))
+            elif step.kind == "call" and not step.call and step.text.startswith("/"):
+                # Here it is the person who calls, with a command of the host.
+                self._end_turn()
+                self._add_to_title(step.text)
             elif step.kind == "call":
                 # What the agent says before a call is not its last word.
                 self._answer.clear()
@@ -451,12 +459,20 @@ class _Part:
         words = _find_words(title)
         if own and len(words) >= _LEAST_REQUEST_WORDS:
             self._asked = words | _find_words(self._outline.title)
-            if not self._outline.title:
-                self._outline = self._outline._replace(title=_shorten(self._redact(title), _MAX_TITLE_CHARS))
+            self._add_to_title(title)
         if any(find_marked(own)):
             # A message is masked as a whole and then cut into sentences, because a secret may have several lines.
             for kind, sentence in find_marked(self._redact(own)):
                 self._lists[kind][_shorten(sentence)] = None
+
+    def _add_to_title(self, text: str) -> None:
+        """Take a request as the title, or add it to one that says little."""
+        known, text = self._outline.title, _ADDRESS.sub(r"\1", self._redact(text))
+        words, is_numbered = _find_words(known), any(map(str.isdigit, tokens(known)))
+        is_weak = is_numbered and len(words) < _LEAST_TITLE_WORDS
+        if not known or (is_weak and len(_find_words(text) - words) >= _LEAST_REQUEST_WORDS):
+            beginning = f"{_shorten(known, _MAX_BEGINNING_CHARS)}; " if known else ""
+            self._outline = self._outline._replace(title=_shorten(f"{beginning}{text}", _MAX_TITLE_CHARS))
 
     def _add_call(self, step: Step) -> None:
         for name in (file.removeprefix(self._folder) for file in step.files):

@@ -34,6 +34,11 @@ _NOT_SAID = compile_later(
     r"session_context|environment_context|user_instructions|subagent_notification|turn_aborted)"
     r"|\[Request interrupted by user|# AGENTS\.md instructions for )"
 )
+# A command of the host that a person ran, and what it was about.
+_COMMAND = compile_later(
+    r"\s*(?:<command-message>[^<]*</command-message>\s*)?<command-name>(/[\w:-]+)</command-name>"
+    r"\s*(?:<command-message>[^<]*</command-message>\s*)?<command-args>\s*([^<]*\w)"
+)
 
 Json: TypeAlias = dict[str, Any]
 
@@ -81,6 +86,8 @@ def parse_claude_code(record: Json) -> ParsedRecord:
 
 
 def _claude_steps(blocks: list[Json], speaker: Literal["user", "assistant"]) -> Iterator[Step]:
+    if command := _COMMAND.match(_text(blocks[0], "text")) if blocks and speaker == "user" else None:
+        yield Step("call", f"{command[1]} {command[2]}")
     yield from _say(speaker, (_text(block, "text") for block in blocks if block.get("type") == "text"))
     for block in blocks:
         if block.get("type") == "tool_use":

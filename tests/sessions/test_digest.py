@@ -121,11 +121,21 @@ def test_a_part_without_anything_worth_a_line_has_no_section() -> None:
         (["Do this plan:\n\n# Plan: new queue\n\nWe never want more."], ": Do this plan: Plan: new queue"),
         (["再試行のループを直してください。"], ": 再試行のループを直してください。"),
         (["go on"], ""),
+        (["address 30 of the review", "yes", "mend the retry loop", "paint the barn red"],
+         ": address 30 of the review; mend the retry loop"),
+        (["address 30 of the review", "address 31 of the review"], ": address 30 of the review"),
+        (["why does https://www.shop.example/a?b=1 answer so late?"], ": why does shop.example answer so late?"),
     ],
-)
+)  # fmt: skip
 def test_the_title_is_the_first_request_that_says_something(requests: list[str], title: str) -> None:
     text = digest(*(at(number, asked(each)) for number, each in enumerate(requests, 1)), at(9, said(DONE)))
     assert text.partition("\n")[0] == f"## Session 09:00 shop@main{title}"
+
+
+def test_a_command_with_what_it_is_about_begins_the_title_and_ends_a_turn() -> None:
+    review = Step("call", "/review 12")
+    text = digest(at(1, said(DONE)), at(2, review), at(3, asked("mend the retry loop")), at(4, said("Ok.")))
+    assert text.startswith("## Session 09:00 shop@main: /review 12; mend the retry loop\n- Outcome: ")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError, SymlinkRefused
-from mdrecall.sessions.host_formats import About
+from mdrecall.sessions.host_formats import About, parse_claude_code
 from mdrecall.sessions.hosts import (
     HOSTS,
     find_host_files,
@@ -374,3 +374,20 @@ def test_a_record_says_when_it_was_written(tmp_path: Path) -> None:
         record = next(record for record in read_steps(host, write_host(tmp_path, host)) if record.steps)
         assert isinstance(record, HostRecord)
         assert record.at.startswith("2026-02-10T09:00:01")
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>12</command-args>",
+         (Step("call", "/review 12"),)),
+        ("<command-name>/exit</command-name>\n<command-args></command-args>", ()),
+        ("Look: <command-name>/review</command-name><command-args>12</command-args>",
+         (Step("user", "Look: <command-name>/review</command-name><command-args>12</command-args>"),)),
+    ],
+)  # fmt: skip
+def test_a_command_that_a_person_gives_claude_code_something_to_do_with_is_a_call(
+    text: str, steps: tuple[Step, ...]
+) -> None:
+    record = {"type": "user", "message": {"role": "user", "content": text}}
+    assert parse_claude_code(record).steps == steps
