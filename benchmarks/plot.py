@@ -104,13 +104,17 @@ def _draw_names(panel: Panel, across: Scale, down: Scale, colours: Mapping[str, 
     """Return each name with the last value beside the end of its line, moved apart where they would overlap."""
     ordered = sorted(panel.lines.items(), key=lambda line: -line[1][-1][1])
     places = spread([down.place(points[-1][1]) for _, points in ordered], down.start)
+    # Behind the end of every line, so that no name lies over one.
+    edge = max(across.place(x) for line in (*panel.lines.values(), *panel.earlier.values()) for x, _ in line)
     parts = []
     for (name, points), y in zip(ordered, places, strict=True):
         x, value = points[-1]
         label = f"{name} {value:.2f}" if panel.is_share else f"{name} {value:,.{0 if value >= 100 else 1}f}"
         start, end, colour = across.place(x), down.place(value), colours[name]
-        parts.append(f'<line x1="{start:.1f}" y1="{end:.1f}" x2="{start + 10:.1f}" y2="{y:.1f}" stroke="{colour}"/>')
-        parts.append(f'<text x="{start + 13:.1f}" y="{y + 4:.1f}" fill="{colour}">{escape(label)}</text>')
+        parts.append(
+            f'<line x1="{start:.1f}" y1="{end:.1f}" x2="{edge + 10:.1f}" y2="{y:.1f}" stroke="{colour}" opacity=".4"/>'
+        )
+        parts.append(f'<text x="{edge + 13:.1f}" y="{y + 4:.1f}" fill="{colour}">{escape(label)}</text>')
     return parts
 
 

@@ -96,6 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=5, help="how often commands are run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures of all sizes as SVG")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="a file of --json, which is drawn dashed")
     options = parser.parse_args(arguments)
     sizes = options.notes or [SMALL, MIDDLE, *[LARGE] * options.large, *[MILLION] * options.million]
     print(describe_machine(), flush=True)
@@ -113,7 +114,8 @@ def main(arguments: list[str] | None = None) -> int:
     machine = describe_machine()
     write_json(options.json, {"machine": machine, "lines": [line._asdict() for line in lines], "sizes": found})
     if options.plot:
-        options.plot.write_text(draw_sizes(found, machine))
+        before = json.loads(options.before.read_text())["sizes"] if options.before else []
+        options.plot.write_text(draw_sizes(found, before, machine))
     return 0
 
 
@@ -359,15 +361,21 @@ def print_sizes(sizes: Sequence[Mapping[str, Any]]) -> None:
     print("\n" + format_table(["", *(f"{size['notes']:,} notes" for size in sizes)], rows))
 
 
-def draw_sizes(sizes: Sequence[Mapping[str, Any]], machine: str) -> str:
-    """Return a plot of how the figures grow with the chunks."""
+def draw_sizes(sizes: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]], machine: str) -> str:
+    """Return a plot of how the figures grow with the chunks; those of an earlier run are dashed."""
     panels = []
     for title, figures in PANELS.items():
-        lines = {
-            short: [(size["chunks"], size[name]) for size in sizes if name in size] for name, short in figures.items()
-        }
-        panels.append(Panel(title, {short: points for short, points in lines.items() if points}))
-    return draw_panels(f"mdrecall by the number of chunks ({machine})", panels)
+        now, earlier = (
+            {
+                short: points
+                for name, short in figures.items()
+                if (points := [(size["chunks"], size[name]) for size in run if name in size])
+            }
+            for run in (sizes, before)
+        )
+        panels.append(Panel(title, now, {short: points for short, points in earlier.items() if short in now}))
+    dashed = "; dashed: before" if before else ""
+    return draw_panels(f"mdrecall by the number of chunks ({machine}{dashed})", panels)
 
 
 if __name__ == "__main__":
