@@ -162,11 +162,8 @@ class EmbedderChooser:
 
     def _find_encoder(self) -> Embedder | None:
         """Return the encoder, unless it is switched off or its weights are missing."""
-        if not (self._settings.mdrecall.encoder and os.path.isfile(ENCODER_FILE)):
-            return None
-        from mdrecall.embed.offline.encoder import EncoderEmbedder
-
-        return EncoderEmbedder(ENCODER_FILE)
+        is_there = self._settings.mdrecall.encoder and os.path.isfile(ENCODER_FILE)
+        return self.create("encoder", uses_remote=False, uses_model=False) if is_there else None
 
     def _find_beside(self) -> Embedder | None:
         """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""
@@ -225,6 +222,10 @@ class EmbedderChooser:
         """
         if name == "offline":
             return OfflineEmbedder(languages_dir_of(self._loaded))
+        if name == "encoder":
+            from mdrecall.embed.offline.encoder import EncoderEmbedder
+
+            return EncoderEmbedder(ENCODER_FILE)
         if name in _EXTRAS:
             path = expand_home(self._search.local.model_path or "", self._loaded.home)
             made: Embedder = self._open_local(name, path)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ABOUT = {
     "offline": "included; downloads nothing and sends nothing",
+    "encoder": "included; reads passages as a whole, in the background",
     "minilm": "runs on this machine; downloads 91 MB once",
     "local": "runs a GGUF model on this machine",
 }
@@ -140,7 +141,9 @@ def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow
             roles[chosen.beside.provider] = "beside"
     chooser = EmbedderChooser(loaded)
     owner = chooser.owner()
-    names = [name for name in PROVIDERS if name != "auto"]
+    # The encoder is not in the list: it has a setting of its own.
+    names = dict.fromkeys([*PROVIDERS[:1], *(name for name, role in roles.items() if role == "beside"), *PROVIDERS])
+    names.pop("auto", None)
     return [_row(loaded, chooser, name, roles.get(name, ""), name == owner, probe) for name in names]
 
 

@@ -8,6 +8,8 @@ import sys
 import apsw
 import pytest
 
+from mdrecall.config.load import load
+from mdrecall.engine.embedding_status import report_providers
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.vectors import find_vectors
 from tests.conftest import Workspace, examples
@@ -89,6 +91,14 @@ def test_a_setting_switches_it_off_and_its_vectors_go(notebook: Workspace, provi
     file.unlink()
     with Memory.open(notebook.path, env=notebook.env, one_shot=True) as memory:
         assert count_vectors(memory) == 0
+
+
+def test_it_is_listed_beside_the_table(notebook: Workspace) -> None:
+    rows = report_providers(load(env=notebook.env, workspace=str(notebook.path)), probe=False)
+    assert [(row.name, row.role, row.model) for row in rows[:2]] == [
+        ("offline", "used", "mdrecall-words-v1"),
+        ("encoder", "beside", NAME),
+    ]
 
 
 def test_another_provider_is_used_without_it(notebook: Workspace) -> None:
