@@ -13,6 +13,7 @@ from mdrecall.interfaces import Store
 from mdrecall.search.query import parse_query
 from mdrecall.text.days import EPOCH, day_number
 from mdrecall.types.documents import NO_FIELDS, NO_MARKS, Document, Fields, IndexedChunk, Link, Marks, part_path
+from mdrecall.types.search import Term
 from mdrecall.types.sync import SourceStatus
 from mdrecall.types.transcripts import Transcript
 from tests.conftest import examples
@@ -98,6 +99,33 @@ def test_a_term_in_every_chunk_has_a_saturation_between_nothing_and_one(store: S
     assert all(0 < saturation < 1 for saturation in match.chunks.values())
     longest, shortest = max(match.chunks), min(match.chunks)
     assert match.chunks[longest] > match.chunks[shortest]
+
+
+def test_a_name_is_found_where_its_words_follow_each_other_in_one_column(store: Store) -> None:
+    columns = [
+        ("blue boiler key", "", ""),
+        ("boiler blue key", "", ""),
+        ("blue", "", "boiler key"),
+        ("blue", "boiler", "key"),
+        ("a blue boiler", "blue", "blue boiler"),
+        ("", "key blue boiler", ""),
+    ]
+    for number, texts in enumerate(columns):
+        document, (chunk,) = indexed(f"{number}.md", "text")
+        # Each in a transaction of its own, and one is replaced.
+        for _ in range(1 + number % 2):
+            store.documents.put([(document, [IndexedChunk(chunk.chunk, *texts)])], "r")
+
+    def find(*parts: str) -> list[str]:
+        name = "-".join(parts)
+        (match,) = store.chunks.match_terms([Term(name, name, parts=parts)])
+        return sorted(chunk.path for chunk in store.chunks.load(list(match.chunks)))
+
+    assert find("blue", "boiler") == ["0.md", "4.md", "5.md"]
+    assert find("blue", "boiler", "key") == ["0.md"]
+    assert find("boiler", "key") == ["0.md", "2.md"]
+    assert find("key", "blue") == ["5.md"]
+    assert find("key", "boiler") == []
 
 
 def test_putting_a_document_again_replaces_it(store: Store) -> None:

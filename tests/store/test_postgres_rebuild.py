@@ -86,7 +86,7 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute("UPDATE mdrecall.format SET version = 1")
         # Bytes that this version would read as something else.
-        db.execute("UPDATE mdrecall.pages SET positions = positions || positions")
+        db.execute("UPDATE mdrecall.pages SET postings = positions")
         db.execute("ALTER TABLE mdrecall.documents DROP COLUMN day")
 
     member = PostgresStore(Database(dsn.replace("user=postgres", "user=writer"), "notes"), place="here")

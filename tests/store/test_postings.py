@@ -1,4 +1,4 @@
-"""Postings of blocks: merged ones are those that would have been made of what is left, and few blocks stay."""
+"""Terms of blocks: merged ones are those that would have been made of what is left, and few blocks stay."""
 
 import random
 
@@ -7,18 +7,17 @@ import pytest
 numpy = pytest.importorskip("numpy")
 pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
-from mdrecall.extras.postgres.postings import (  # noqa: E402
+from mdrecall.extras.postgres.terms import (  # noqa: E402
     MAX_CHUNKS,
+    BlockRow,
     ChunkTerms,
-    Postings,
-    make_postings,
-    match_phrase,
-    merge_postings,
-    read_block,
-    read_page,
+    Occurrences,
+    choose_to_merge,
+    make_occurrences,
+    merge_occurrences,
+    read_pages,
     write_pages,
 )
-from mdrecall.extras.postgres.terms import BlockRow, _choose_to_merge  # noqa: E402
 
 #: Words that are common, rare, and longer than one page.
 WORDS = ["the", "a", "walrus", "é", "日本", *(f"w{number}" for number in range(300))]
@@ -31,14 +30,14 @@ def make_chunks(draw: random.Random, count: int) -> list[ChunkTerms]:
     return [ChunkTerms(some(60), some(3), some(4)) for _ in range(count)]
 
 
-def as_lists(postings: Postings) -> list[object]:
-    return [column if isinstance(column, list) else column.tolist() for column in postings]
+def as_lists(occurrences: Occurrences) -> list[object]:
+    return [column if isinstance(column, list) else column.tolist() for column in occurrences]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_merged_blocks_are_what_would_have_been_made_of_the_chunks_that_are_left(seed: int) -> None:
     draw = random.Random(seed)
-    parts: list[tuple[Postings, object]] = []
+    parts: list[tuple[Occurrences, object]] = []
     left: list[ChunkTerms] = []
     for _ in range(draw.randint(1, 4)):
         chunks = make_chunks(draw, draw.randint(0, 40))
@@ -48,44 +47,23 @@ def test_merged_blocks_are_what_would_have_been_made_of_the_chunks_that_are_left
             moved.append(-1 if is_dead else place)
             place += not is_dead
         left += [chunk for chunk, is_dead in zip(chunks, dead, strict=True) if not is_dead]
-        parts.append((make_postings(chunks), numpy.array(moved, numpy.int64)))
-    assert as_lists(merge_postings(parts)) == as_lists(make_postings(left))
+        parts.append((make_occurrences(chunks), numpy.array(moved, numpy.int64)))
+    assert as_lists(merge_occurrences(parts)) == as_lists(make_occurrences(left))
 
 
 def test_a_block_is_read_back_from_its_pages_as_it_was_written() -> None:
-    made = make_postings(make_chunks(random.Random(1), 400))
-    pages = list(write_pages(made))
+    made = make_occurrences(make_chunks(random.Random(1), 400))
+    first, pages, positions = zip(*write_pages(made), strict=True)
     assert len(pages) > 3
-    assert [page.first for page in pages] == sorted(page.first for page in pages)
-    assert as_lists(read_block((page.postings, page.positions) for page in pages)) == as_lists(made)
+    assert list(first) == sorted(first)
+    assert as_lists(read_pages(pages, positions)) == as_lists(made)
 
 
 def test_a_word_may_occur_very_often_in_a_chunk() -> None:
-    made = make_postings([ChunkTerms(["a"] * 5_000, ["a"] * 300, []), ChunkTerms(["a", "b"], [], [])])
-    assert as_lists(read_block((page.postings, page.positions) for page in write_pages(made))) == as_lists(made)
-    assert made.plain.tolist() == [5_000, 1, 1]
-
-
-def test_a_phrase_is_found_where_its_words_follow_each_other_in_one_column() -> None:
-    chunks = [
-        ChunkTerms(["blue", "boiler", "key"], [], []),
-        ChunkTerms(["boiler", "blue", "key"], [], []),
-        ChunkTerms(["blue"], [], ["boiler", "key"]),
-        ChunkTerms(["a", "blue", "boiler"], ["blue"], ["blue", "boiler"]),
-    ]
-    (page,) = write_pages(make_postings(chunks))
-    read = read_page(page.postings)
-
-    def find(*words: str) -> list[int]:
-        places: list[int] = match_phrase(
-            [read.occurrences_of(word.encode(), page.positions) for word in words]
-        ).tolist()
-        return places
-
-    assert find("blue", "boiler") == [0, 3]
-    assert find("blue", "boiler", "key") == [0]
-    assert find("boiler", "key") == [0, 2]
-    assert find("key", "blue") == []
+    made = make_occurrences([ChunkTerms(["a"] * 5_000, ["a"] * 300, []), ChunkTerms(["a", "b"], [], [])])
+    _, pages, positions = zip(*write_pages(made), strict=True)
+    assert as_lists(read_pages(pages, positions)) == as_lists(made)
+    assert made.counts.tolist() == [5_301, 1]
 
 
 @pytest.mark.parametrize("sizes", [[5_000] * 40, [1] * 1_000, [700] * 200, [30_000] * 8, [1, 5_000] * 30])
@@ -93,7 +71,7 @@ def test_however_much_comes_at_once_there_are_few_blocks_and_no_chunk_is_written
     blocks: list[BlockRow] = []
     written = number = most = 0
     for size in sizes:
-        chosen = _choose_to_merge(blocks, size)
+        chosen = choose_to_merge(blocks, size)
         assert blocks[len(blocks) - len(chosen) :] == chosen, "Blocks stay in the order of their chunks."
         first = chosen[0].first if chosen else number
         number += size

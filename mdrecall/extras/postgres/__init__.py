@@ -198,8 +198,9 @@ _WAIT_S = 5.0
 #: Rows of an old generation are deleted by as many at once, so that no transaction is long.
 _ROWS_AT_ONCE = 10_000
 _COUNTS = """
-    SELECT count(*), coalesce(sum(length), 0), (SELECT coalesce(sum(size - dead_count), 0) FROM mdrecall.blocks
-        WHERE workspace_id=%s AND gen=%s) FROM mdrecall.chunks WHERE workspace_id=%s AND gen=%s
+    SELECT count(*), coalesce(sum(length), 0), (SELECT coalesce(sum(size - octet_length(dead) / 8), 0)
+        FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s)
+    FROM mdrecall.chunks WHERE workspace_id=%s AND gen=%s
 """
 _IS_THERE = "SELECT 1 FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s AND gen >= %s"
 _GO_ON_COUNTING = "UPDATE mdrecall.generations SET texts = texts + 1 + %s WHERE workspace_id=%s AND gen=%s"

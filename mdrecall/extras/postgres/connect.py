@@ -115,9 +115,7 @@ class Transaction:
         self.is_writing = is_writing
         #: The changes after a revision, which are read once in a transaction that only reads.
         self.changes: dict[int, list[tuple[Any, ...]]] = {}
-        #: The blocks of postings, once they are known: nobody else changes them while a transaction writes.
-        self.blocks: list[Any] | None = None
-        #: The blocks that have lost chunks, which is not stored yet.
+        #: The blocks of terms that have lost so many chunks that they are to be written again.
         self.thinned: dict[int, Any] = {}
         self._stored = self.state, dict(self.spaces)
         self._revisions: list[tuple[int, int]] = []

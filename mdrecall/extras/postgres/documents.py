@@ -13,9 +13,8 @@ import numpy
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.extras.postgres.connect import Database, SpaceRow, Transaction, with_retries
-from mdrecall.extras.postgres.postings import ChunkTerms
-from mdrecall.extras.postgres.schema import NOT_STORED, analyze_new, to_bytes, to_text
-from mdrecall.extras.postgres.terms import BlockCache, PostgresTerms, add_block, remove_chunks, store_removals
+from mdrecall.extras.postgres.schema import NOT_STORED, analyze_new, to_bytes, to_columns, to_text
+from mdrecall.extras.postgres.terms import ChunkTerms, Contents, PostgresTerms, add_chunks, drop_dead, remove_chunks
 from mdrecall.interfaces import Indexed
 from mdrecall.store import common, vectors
 from mdrecall.text.annotations import unpack_marks
@@ -170,10 +169,10 @@ class PostgresDocuments:
     def _refresh_stamps(self, now: Transaction, documents: Sequence[Document]) -> None:
         revision = now.start_revision()
         rows = [(new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1]) for new in documents]
-        values = (revision, *_columns(rows, 4), now.workspace, now.gen)
+        values = (revision, *to_columns(rows, 4), now.workspace, now.gen)
         still = {(source, to_text(path)) for source, path in now.db.execute(_REFRESH, values, binary=True)}
         same = [new for new in documents if (new.source, new.path) in still]
-        now.run(_PUT_STAMPS, self._place, revision, *_columns(_stamp_rows(same), 7))
+        now.run(_PUT_STAMPS, self._place, revision, *to_columns(_stamp_rows(same), 7))
 
     def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
         with self._database.writing(self._gen) as now:
@@ -243,8 +242,8 @@ def _put(
         digest = bytes.fromhex(document.hash)
         rows.append((number, document.source, to_bytes(document.path), digest, document.stamp[1], fields, day))
         chunks_of.append(own)
-    stamps = place, revision, *_columns(_stamp_rows(documents), 7)
-    now.run(_PUT_DOCUMENTS, *stamps, now.workspace, now.gen, index_format, revision, *_columns(rows, 7))
+    stamps = place, revision, *to_columns(_stamp_rows(documents), 7)
+    now.run(_PUT_DOCUMENTS, *stamps, now.workspace, now.gen, index_format, revision, *to_columns(rows, 7))
     collected: list[tuple[int, int, IndexedChunk]] = []
     for number, chunks in enumerate(chunks_of):
         for ordinal, indexed in enumerate(chunks):
@@ -253,7 +252,7 @@ def _put(
                 _put_chunks(now, collected)
                 collected = []
     _put_chunks(now, collected)
-    store_removals(now)
+    drop_dead(now)
     is_same = now.state.index_format in ("", index_format)
     now.state = now.state._replace(
         texts=now.state.texts + 1, index_format=index_format if is_same else "?", masks=known
@@ -269,8 +268,8 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
         (first + number, document_id, ordinal, *_chunk_row(indexed.chunk, terms[number].length))
         for number, (document_id, ordinal, indexed) in enumerate(collected)
     ]
-    now.run(_PUT_CHUNKS, *_columns(rows, 11))
-    add_block(now, range(first, first + len(collected)), terms)
+    now.run(_PUT_CHUNKS, *to_columns(rows, 11))
+    add_chunks(now, range(first, first + len(collected)), terms)
     analyze_new(now.db, len(collected))
     now.count(chunks=len(collected), tokens=sum(each.length for each in terms))
 
@@ -290,11 +289,6 @@ def _stamp_rows(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
     return [(new.source, to_bytes(new.path), *new.stamp, new.seen_ns) for new in documents]
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
-    """Return rows as as many columns."""
-    return list(map(list, zip(*rows, strict=True))) or [[] for _ in range(count)]
-
-
 def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:
     if paths:
         _delete_rows(now, revision, source, paths)
@@ -302,7 +296,7 @@ def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence
         drop = f"DELETE FROM mdrecall.stamps WHERE {_OWN} AND source=%s AND path = ANY(%s)"
         now.run(drop, source, [to_bytes(path) for path in paths])
         now.run(_RECORD, revision, "gone", [to_bytes(f"{source}\0{path}") for path in paths])
-        store_removals(now)
+        drop_dead(now)
 
 
 def _delete_rows(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:
@@ -384,7 +378,7 @@ class PostgresChunks:
     def __init__(self, database: Database, gen: int | None) -> None:
         self._database = database
         self._gen = gen
-        self._blocks = BlockCache()
+        self._contents: Contents = {}
         self._listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] = (-1, -1), {}
         self._of_projects: tuple[tuple[int, int], dict[int, str]] = (-1, -1), {}
 
@@ -436,8 +430,8 @@ class PostgresChunks:
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         with self._database.reading(self._gen) as now:
-            index = PostgresTerms(now, self._blocks)
-            index.prepare(terms)
+            index = PostgresTerms(now, self._contents, terms)
+            self._contents = index.contents
             return common.match_terms(index, terms)
 
 

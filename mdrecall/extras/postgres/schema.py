@@ -6,6 +6,7 @@ transaction names, and only if its role is a member of it. Terms, paths and text
 that Postgres refuses in text.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -14,7 +15,7 @@ from psycopg import sql
 from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The format of the tables. Raise it when those of a generation change, and leave the others as they are.
-VERSION = 6
+VERSION = 7
 # Carried over from an older format: who may use which workspace, where its notes are, and what was paid for.
 _CARRIED_TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
@@ -95,7 +96,7 @@ _CONTENT_TABLES = """
     CREATE TABLE mdrecall.blocks(
         workspace_id int8, gen int4, block int8,
         first int8 NOT NULL, last int8 NOT NULL, size int4 NOT NULL,
-        ids bytea NOT NULL, lengths bytea NOT NULL, dead bytea NOT NULL, dead_count int4 NOT NULL,
+        ids bytea NOT NULL, lengths bytea NOT NULL, dead bytea NOT NULL DEFAULT '',
         PRIMARY KEY (workspace_id, gen, block)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05);
     CREATE TABLE mdrecall.pages(
@@ -236,3 +237,8 @@ def to_bytes(text: str) -> bytes:
 def to_text(data: bytes) -> str:
     """Return a stored text."""
     return data.decode("utf-8", "surrogatepass")
+
+
+def to_columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
+    """Return rows as as many columns: one statement inserts all of them by arrays."""
+    return list(map(list, zip(*rows, strict=True))) or [[] for _ in range(count)]
