@@ -224,7 +224,7 @@ ROOMS = {
     "notes": (2516, 10),
     "plugins": (134, 1),
     "search": (2490, 6),
-    "sessions": (4942, 18),
+    "sessions": (4948, 18),
     "store": (3311, 10),
     "text": (4929, 16),
     "tools": (1154, 4),

@@ -359,6 +359,8 @@ class AboutCache:
         self._path = os.path.join(folder, CACHE_FILE)
         self._known: dict[str, list[object]] | None = None
         self._has_changed = False
+        self.listed: dict[tuple[str, str], HostConversation] = {}
+        """The conversation of each file that has said everything about itself, as it was last listed."""
 
     def list_known(self, root: str) -> Iterator[tuple[str, About]]:
         """Yield the transcripts below a folder that have been read, and what each says about itself."""
@@ -408,10 +410,14 @@ def _list_jsonl(
     root = wanted.root
     files = sorted(hosts.list_files(row, root, issues, wanted.folders), key=lambda entry: -entry[1][1])[:_MAX_FILES]
     for path, stamp in files:
-        session = hosts.session_of(row, path)
-        folder = os.path.dirname(os.path.join(root, path))
-        about = cache.read(row, root, path, stamp)
-        yield HostConversation(row.name, session, about, stamp, partial(_open_live, row, root, path), folder)
+        each = cache.listed.get((root, path))
+        if each is None or each.stamp != stamp:
+            session, folder = hosts.session_of(row, path), os.path.dirname(os.path.join(root, path))
+            about, opener = cache.read(row, root, path, stamp), partial(_open_live, row, root, path)
+            each = HostConversation(row.name, session, about, stamp, opener, folder)
+            if about.folder and about.title:
+                cache.listed[root, path] = each
+        yield each
 
 
 @contextmanager
