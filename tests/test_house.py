@@ -208,7 +208,7 @@ ROOMS = {
     "cli": (4436, 21),
     "config": (2633, 10),
     "embed": (3694, 20),
-    "engine": (5544, 20),
+    "engine": (5550, 20),
     "extras": (1, 1),
     "extras/gguf": (749, 4),
     "extras/imports": (969, 6),

@@ -140,19 +140,24 @@ class ChunkEmbedder:
                 return EmbedRun(self, progress, stop).use_cache()
             if self.cache is not self.store or stop():
                 return EmbedReport(is_complete=False)
+            self._report_start(progress)
         try:
             return self._fill_slowly(progress, stop)
         finally:
             lock.release()
+
+    def _report_start(self, progress: ProgressCallback | None) -> None:
+        """Report how many chunks have a vector before this process makes any."""
+        if progress:
+            count = self.store.chunks.count()
+            progress(Progress(count - self.count_missing(), count, f"Waiting for {self.embedder.provider}"))
 
     def _fill_slowly(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Embed where that takes time or money: one process at a time, so that no text is paid for twice."""
         stored, run = self.find_space(), None
         if stored and stored.is_filled:
             return EmbedReport()
-        if progress:
-            count = self.store.chunks.count()
-            progress(Progress(count - self.count_missing(), count, f"Waiting for {self.embedder.provider}"))
+        self._report_start(progress)
         self._failed_at, self.last_error = None, ""
         try:
             # A wrong answer may have made a space without vectors: its dimensions prove nothing.

@@ -116,7 +116,8 @@ class MissingVectors:
     def _work(self) -> None:
         if sys.platform == "linux":
             # Of this thread only: what is made in the background gives way to searches, here and in other processes.
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         try:
             self.embed()
         except CorruptIndex as damage:

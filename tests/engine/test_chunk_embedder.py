@@ -400,12 +400,13 @@ def test_while_another_process_embeds_it_is_waited_for_until_a_stop(
     bench.write(a="the walrus sleeps")
     other_process = SqliteStore(bench.store.file_path, is_ours=True, owner=OWNER)
     assert other_process.lock("fill").acquire(0, "embedding")
-    embedder, asked = HashEmbedder(traits=SLOW), iter([False, True])
+    embedder, asked, seen = HashEmbedder(traits=SLOW), iter([False, True]), list[Progress]()
     try:
-        report = ChunkEmbedder(bench.store, embedder).fill(stop=lambda: next(asked))
+        report = ChunkEmbedder(bench.store, embedder).fill(stop=lambda: next(asked), progress=seen.append)
     finally:
         other_process.lock("fill").release()
     assert (report, list(asked), embedder.asked) == (EmbedReport(is_complete=False), [], [])
+    assert seen == [Progress(0, 1, f"Waiting for {embedder.provider}")]
 
 
 def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench: Bench, tmp_path: Path) -> None:
