@@ -68,13 +68,14 @@ def test_tags_of_any_script_are_found_outside_of_code_and_headings(text: str, ta
 def test_links_are_found_with_their_lines_outside_of_code() -> None:
     text = (
         "See [[Ana]] and ![[people/Bob#Work|Bobby]].\n`[[code]]`\n```\n[[code]]\n```\n"
-        '[a](other%20note.md#x) [b](https://a.b/c.md) [c](<d.md> "title") [[]]\n'
+        '[a](other%20note.md#x) [b](https://a.b/c.md) [c](<d.md> "title") [[]] [[Last]]\n'
     )
     assert read_fields(text).links == (
         Link(1, "Ana"),
         Link(1, "people/Bob#Work|Bobby"),
         Link(6, "other note.md#x"),
         Link(6, "d.md"),
+        Link(6, "Last"),
     )
 
 
