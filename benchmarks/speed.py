@@ -105,10 +105,11 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="mdrecall-speed-") as scratch:
         for count in sizes:
             workspace = Workspace((options.keep or Path(scratch)).absolute() / str(count))
+            clear(workspace)
             try:
                 found.append(Bench(workspace, count, options, lines).measure())
             finally:
-                shutil.rmtree(workspace.base if not options.keep else workspace.state, ignore_errors=True)
+                clear(workspace)
     print_lines(lines)
     print_sizes(found)
     machine = describe_machine()
@@ -117,6 +118,15 @@ def main(arguments: list[str] | None = None) -> int:
         before = json.loads(options.before.read_text())["sizes"] if options.before else []
         options.plot.write_text(draw_sizes(found, before, machine))
     return 0
+
+
+def clear(workspace: Workspace) -> None:
+    """Delete what a run has left beside the notes."""
+    for path in workspace.base.glob("*"):
+        if path.is_dir() and path != workspace.notes:
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
 
 
 class Bench:
@@ -132,7 +142,6 @@ class Bench:
         if not self._workspace.notes.exists():
             # Under another name until all are there, so that the notes of a run that was stopped are not used again.
             unfinished = self._workspace.base / "unfinished"
-            shutil.rmtree(unfinished, ignore_errors=True)
             write_notes(unfinished, self._count)
             unfinished.rename(self._workspace.notes)
             time.sleep(SETTLE_S)
@@ -246,10 +255,14 @@ class Bench:
     def _change(self) -> None:
         """Index one changed note with a command."""
         passes, taken = [], []
-        for number, path in enumerate(islice(sorted(self._workspace.notes.rglob("*.md")), 7, 7 + self._options.repeat)):
-            path.write_text(f"{path.read_text()}\nOne more sentence about walrus number {number}.\n")
+        paths = sorted(self._workspace.notes.rglob("*.md"))[: self._options.repeat]
+        texts = [path.read_text() for path in paths]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(f"{text}\nOne more sentence about the walrus.\n")
             passes.append(run_pass())
             taken.append(self._workspace.run("index").cpu_ms)
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
         base, change = statistics.median(passes), statistics.median(taken)
         detail = f"{change:.0f} ms where python -c pass takes {base:.1f}"
         scaled = change * _PASS_MS / base
