@@ -67,6 +67,30 @@ def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: Op
     begun.__exit__(None, None, None)
 
 
+def test_terms_of_removed_notes_leave_the_tables_when_a_block_has_lost_many(
+    open_postgres: OpenStore, postgres: Server
+) -> None:
+    import psycopg
+
+    store = open_postgres()
+    store.documents.put([indexed(f"{number}.md", f"walrus secret{number}") for number in range(8)], "r")
+
+    def list_stored() -> tuple[int, int, list[bool]]:
+        own = (store._database.workspace,)  # type: ignore[attr-defined]
+        with psycopg.connect(postgres.dsn) as db:
+            ((size, dead),) = db.execute("SELECT size, dead FROM mdrecall.blocks WHERE workspace_id = %s", own)
+            ((page,),) = db.execute("SELECT postings FROM mdrecall.pages WHERE workspace_id = %s", own)
+        return size, len(dead) // 8, [f"secret{number}".encode() in page for number in range(4)]
+
+    store.documents.remove({"memory": ["0.md", "1.md"]})
+    assert list_stored() == (8, 2, [True] * 4)
+    assert found_in(store, "secret0 walrus") == {f"{number}.md" for number in range(2, 8)}
+    store.documents.remove({"memory": ["2.md"]})
+    assert list_stored() == (5, 0, [False, False, False, True])
+    assert found_in(store, "secret2 walrus") == {f"{number}.md" for number in range(3, 8)}
+    assert store.admin.check() == ()
+
+
 def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(postgres: Server) -> None:
     import psycopg
 
