@@ -94,7 +94,7 @@ _TIMEOUT_S = 60
 _WEB = urllib.request.build_opener(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
 _RUN = 8
 _SEED = 7
-_WORKERS = 2
+_WORKERS = 3
 _SHARD_TOKENS = 14_000_000
 
 
@@ -315,7 +315,8 @@ def told(file: File) -> Iterator[str]:
     text = file.text()
     if kind == "json":
         try:
-            yield from (part for string in extract.strings(json.loads(text)) for part in plain(string))
+            strings = [string for string in extract.strings(json.loads(text)) if " " in string]
+            yield from (part for string in strings for part in plain(string))
         except (ValueError, RecursionError):
             return
     elif kind in ("js", "cjs", "mjs", "ts", "py"):
@@ -391,7 +392,16 @@ def _cut(file: File, most: int) -> File:
     return file if file.name.endswith((".json", ".py")) else File(file.name, file.data[:most])
 
 
-def documents(package: Package, apart: frozenset[int]) -> tuple[Source, list[list[str]], int]:
+_apart: frozenset[int] = frozenset()
+
+
+def keep_apart(runs: frozenset[int]) -> None:
+    """Set what no document may share a run with: once in a process, as it is too large to travel with every package."""
+    global _apart
+    _apart = runs
+
+
+def documents(package: Package) -> tuple[Source, list[list[str]], int]:
     """Return the package's documents as lists of units, and how many units shared a run with what is kept apart."""
     source = package.source
     pattern, most = _READ[source.what]
@@ -412,7 +422,7 @@ def documents(package: Package, apart: frozenset[int]) -> tuple[Source, list[lis
         units = [unit for unit in units if is_text(unit)]
         if not units or not is_english(units):
             continue
-        kept = drop_runs(units, apart)
+        kept = drop_runs(units, _apart)
         dropped += len(units) - len(kept)
         found.append(kept)
         size += sum(map(len, kept))
@@ -462,8 +472,11 @@ def gather(packages: list[Package], apart: frozenset[int], out: Path) -> list[tu
     """Write the documents of every package without repeated units; return what was taken of each."""
     seen: set[bytes] = set()
     taken = []
-    with ProcessPoolExecutor(_WORKERS) as pool, gzip.open(out, "wt", compresslevel=4, encoding="utf-8") as shard:
-        for source, found, dropped in pool.map(partial(documents, apart=apart), packages, chunksize=1):
+    with (
+        ProcessPoolExecutor(_WORKERS, initializer=keep_apart, initargs=(apart,)) as pool,
+        gzip.open(out, "wt", compresslevel=4, encoding="utf-8") as shard,
+    ):
+        for source, found, dropped in pool.map(documents, packages):
             units = words = 0
             for document in found:
                 kept = [unit for unit in document if _is_new(unit, seen)]
