@@ -1,6 +1,9 @@
 """The parts of training/encoder that decide what is trained on, and what ships."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy
@@ -96,6 +99,19 @@ def test_units_with_a_run_of_an_evaluation_set_are_dropped(tmp_path: Path) -> No
     (tmp_path / "set.jsonl").write_text('{"text": "One two three four five six seven eight nine."}\n')
     units = ["Before it.", "One two three, four!", "Five six seven eight.", "After it all."]
     assert drop_runs(units, read_apart([tmp_path])) == ["Before it.", "After it all."]
+
+
+def test_what_is_kept_apart_is_the_same_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "set.txt").write_text("One two three four five six seven eight nine.")
+    program = "import sys, pathlib; from training.encoder.text import read_apart as read; "
+    program += "print(sorted(read([pathlib.Path(sys.argv[1])])))"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    root = Path(__file__).parent.parent
+    told = [
+        subprocess.run(command, cwd=root, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True)
+        for seed in ("1", "2")
+    ]
+    assert told[0].stdout == told[1].stdout != b"[]\n"
 
 
 def test_markdown_is_split_into_units() -> None:

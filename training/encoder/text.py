@@ -463,7 +463,8 @@ def read_apart(paths: Iterable[Path]) -> frozenset[int]:
 
 
 def _run(words: list[str], start: int) -> int:
-    return hash(tuple(words[start : start + _RUN]))
+    # Not hash(): a worker that was not forked has another seed, and would find nothing.
+    return _digest(words[start : start + _RUN])
 
 
 def drop_runs(units: list[str], apart: frozenset[int]) -> list[str]:
@@ -483,7 +484,7 @@ def drop_runs(units: list[str], apart: frozenset[int]) -> list[str]:
 
 def gather(packages: list[Package], apart: frozenset[int], out: Path) -> list[tuple[Source, int, int]]:
     """Write the documents of every package without repeated units; return what was taken of each."""
-    seen: set[bytes] = set()
+    seen: set[int] = set()
     taken = []
     with (
         ProcessPoolExecutor(_WORKERS, initializer=keep_apart, initargs=(apart,)) as pool,
@@ -504,11 +505,15 @@ def gather(packages: list[Package], apart: frozenset[int], out: Path) -> list[tu
     return taken
 
 
-def _is_new(unit: str, seen: set[bytes]) -> bool:
-    key = hashlib.blake2b(" ".join(_WORD.findall(unit.lower())).encode(), digest_size=8).digest()
+def _is_new(unit: str, seen: set[int]) -> bool:
+    key = _digest(_WORD.findall(unit.lower()))
     is_new = key not in seen
     seen.add(key)
     return is_new
+
+
+def _digest(words: list[str]) -> int:
+    return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest(), "big")
 
 
 def tokenise(text: Path, tokenizer: Tokenizer, out: Path) -> int:
