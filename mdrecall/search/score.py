@@ -164,13 +164,15 @@ def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | Non
 
 def _add_up(parts: Sequence[tuple[Mapping[int, float], float]]) -> Mapping[int, float]:
     """Return the sum of the values of each chunk, each multiplied by the weight that its part has; at most 1."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
+    if "numpy" not in sys.modules:
         sums: dict[int, float] = {}
         for values, weight in parts:
             for chunk_id, value in values.items():
                 sums[chunk_id] = sums.get(chunk_id, 0.0) + weight * value
         return {chunk_id: min(1.0, value) for chunk_id, value in sums.items()}
+    # Another thread may still be importing it.
+    import numpy
+
     rows = [(values if isinstance(values, ChunkRows) else _to_rows(numpy, values), weight) for values, weight in parts]
     rows = [(own, weight) for own, weight in rows if len(own)]
     if not rows:
@@ -355,7 +357,7 @@ _V = TypeVar("_V")
 # Spaces for all that no word consists of.
 _SPACED = {code: " " for code in range(128) if not (chr(code).isdigit() or chr(code).islower())}
 # A character beyond ASCII, or a capital inside a word that is cut there. `re` can skip to the set at the start.
-_ODD = compile_later("[A-Z\x80-\U0010ffff](?:(?<=[^\x00-\x7f\\s])|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))")
+_ODD = compile_later("[^\x00-@\\[-\x7f](?:(?<=[^\x00-\x7f\\s])|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))")
 
 
 class Query(NamedTuple):

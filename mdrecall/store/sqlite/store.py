@@ -419,7 +419,10 @@ class _SqliteTerms:
         others = self._known.chunks - held_by
         surprise = math.log((others + 0.5) / (held_by + 0.5)) if others > 0 else 0.0
         divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
-        if numpy := sys.modules.get("numpy"):
+        if "numpy" in sys.modules:
+            # Another thread may still be importing it.
+            import numpy
+
             pairs = numpy.fromiter(chain.from_iterable(found), numpy.float64, 2 * len(found)).reshape(-1, 2)
             return ChunkRows(pairs[:, 0].astype(numpy.int64), pairs[:, 1] / divisor)
         return {chunk_id: rank / divisor for chunk_id, rank in found}
