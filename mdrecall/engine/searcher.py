@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,10 @@ _USUAL_MULTIPLIER = 4
 _WIDER, _WIDER_OF_MOST = 60, 4
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
+# The best chunk by its words is clear if it holds so much of the query, and the next one only such a share of that.
+_CLEAR, _CLEAR_SHARE = 0.7, 0.6
+# Words are silent if no chunk holds as much of the query.
+_SILENT = 0.3
 # The vectors of as many chunks within a range of days, or of a quarter of all, are compared one by one; of more, the
 # nearest are searched.
 _MAX_COMPARED = 4_000
@@ -232,9 +237,6 @@ class _Search:
         matches = match_query(self._chunks, self._terms, visible)
         naming = read_naming(self._query, self._terms)
         weights = score.weigh(matches, chunk_count, naming.identifiers)
-        if self._vectors and self._vectors.never_waits and self._options.mode != "keyword":
-            by_word = score.word_weights(matches, chunk_count, self._terms)
-            self._embedded, self._degraded = try_embed(self._vectors, self._query, self._options.mode, by_word)
         is_limited = bool(limits or only)
         within = by_time.chunks_within(limits) if is_limited else visible
         if is_limited and not within:
@@ -242,6 +244,12 @@ class _Search:
         self._within = within
         self._of_times = by_time.chunks_of_times(self._times) if self._times.has_bonus else []
         self._strengths = score.strengths(matches, weights, within)
+        if self._vectors and self._vectors.never_waits and self._options.mode != "keyword":
+            by_word = score.word_weights(matches, chunk_count, self._terms)
+            asks = self._options.mode == "vector" or not self._is_decided(naming)
+            self._embedded, self._degraded = try_embed(
+                self._vectors, self._query, self._options.mode, by_word, asks_beside=asks
+            )
         self._named = by_time.chunks_named(naming)
         try:
             candidates = self._gather()
@@ -249,6 +257,16 @@ class _Search:
             self._embedded, self._degraded, self._vector_weight = None, str(reason), 0.0
             candidates = self._gather()
         return candidates, matches, weights, naming
+
+    def _is_decided(self, naming: Naming) -> bool:
+        """True if the words of the query tell what it looks for, so that a slower embedder would add little."""
+        if naming.identifiers or naming.phrases or naming.file or self._times.ranges:
+            return True
+        first, second, *_ = (*[entry.strength for entry in score.rank(self._strengths, 2)], 0.0, 0.0)
+        # To load numpy for a single question takes a tenth of a second: that is worth it only where words are silent.
+        if "numpy" not in sys.modules:
+            return first >= _SILENT
+        return first >= _CLEAR and second < _CLEAR_SHARE * first
 
     def _to_query(self, weights: score.Weights, naming: Naming, mode: Mode) -> score.Query:
         """Return what the features of passages are measured against."""

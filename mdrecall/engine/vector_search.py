@@ -95,14 +95,18 @@ class VectorSearcher:
         """True if a server embeds the queries."""
         return any(each.embedder.traits.host for each in self._embedders)
 
-    def embed_query(self, query: str, weights: Mapping[str, float]) -> EmbeddedQuery:
-        """Embed a query with the first embedder that has vectors to search; raise ``Unavailable`` if none has."""
+    def embed_query(self, query: str, weights: Mapping[str, float], *, asks_beside: bool = True) -> EmbeddedQuery:
+        """Embed a query with the first embedder that has vectors to search; raise ``Unavailable`` if none has.
+
+        The embedder beside it takes longer, so ``asks_beside`` says if it is worth that.
+        """
         problems: list[str] = []
         for space, embedder in self._candidates():
             try:
                 found = self._embed_for(space, embedder, query, weights, "; ".join(problems))
                 is_first = embedder is self._embedders[0]
-                return found._replace(beside=self._embed_beside(query)) if is_first and found.trust else found
+                asks = asks_beside and is_first and found.trust
+                return found._replace(beside=self._embed_beside(query)) if asks else found
             except Unavailable as problem:
                 problems.append(str(problem))
         problems = problems or ["no chunk has a vector yet", self._why_empty()]
@@ -169,11 +173,12 @@ class VectorSearcher:
 
     def _embed_beside(self, query: str) -> EmbeddedQuery | None:
         """Embed a query with the embedder beside; None if it lacks vectors, knows no word, or fails just now."""
-        if self._beside is None:
+        if self._beside is None or not _find_trust(query, self._beside.embedder.traits):
             return None
         space = space_of(self._beside.embedder).find_in(self._vectors.spaces())
         with suppress(Unavailable):
-            if space and space.was_filled and (found := self._embed_for(space, self._beside, query, {}, "")).trust:
+            # Chunks that it has no vector of yet count by the first embedder alone.
+            if space and space.has_vectors and (found := self._embed_for(space, self._beside, query, {}, "")).trust:
                 return found
         return None
 
@@ -291,11 +296,11 @@ def find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk
 
 
 def try_embed(
-    vectors: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]
+    vectors: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float], *, asks_beside: bool = True
 ) -> tuple[EmbeddedQuery | None, str]:
     """Return the embedded query, or why there is none; a script that the embedder cannot read is no failure."""
     try:
-        embedded = vectors.embed_query(query, weights)
+        embedded = vectors.embed_query(query, weights, asks_beside=asks_beside)
     except Unavailable as reason:
         return None, str(reason)
     if embedded.trust:

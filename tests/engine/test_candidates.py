@@ -76,7 +76,7 @@ class FakeVectors:
         self._trust = trust
         self._problem = problem
 
-    def embed_query(self, query: str, weights: Mapping[str, float]) -> EmbeddedQuery:
+    def embed_query(self, query: str, weights: Mapping[str, float], *, asks_beside: bool = True) -> EmbeddedQuery:
         space = StoredSpace(1, Space("fake", "model", "", 1), is_filled=True, was_filled=True)
         return EmbeddedQuery(space, b"", Traits(), self._trust, "the first is down")
 
