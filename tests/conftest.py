@@ -220,14 +220,6 @@ def numbered_vocabulary() -> Iterator[None]:
     embedder.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def without_encoder() -> Iterator[None]:
-    """Let memories do without the encoder, which else would make its vectors behind the back of every test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mdrecall.engine.embedders.ENCODER_FILE", "")
-        yield
-
-
 class Workspace:
     """A folder of notes with a home and a state folder of its own."""
 

