@@ -2,7 +2,8 @@
 
 A workspace with notes of the last days, a repository beside it, and past sessions of Claude Code in it that are
 followed. Then further sessions of one turn are held, and each event is run as the host runs it, alone and with a warm
-process. CPU is that of the process that the host starts, plus that of the warm process. Every prompt is a new question.
+process. CPU is that of the process that the host starts, plus that of the warm process. Every prompt is a new
+question with something to look for: others end before the search.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.measure import cpu_seconds, describe_machine, format_table, run
 from benchmarks.notes import make_questions, make_sentences, write_notes
+from mdrecall.hosts.prompts import read_prompt
 
 EVENTS = ("session-start", "prompt", "stop", "session-end")
 #: Turns of a past session, and the characters of what a tool printed in each.
@@ -44,7 +46,8 @@ class Bench:
         self.env = {"PATH": os.environ["PATH"], "HOME": str(base), "MDRECALL_STATE_DIR": str(base / "state")}
         self.env["CLAUDE_CODE_SESSION_ATTENDED"] = "1"
         write_notes(self.notes, files)
-        self.prompts, sentences = make_questions(self.notes, files, time.time_ns(), ["sentence"]), make_sentences(1)
+        questions, sentences = make_questions(self.notes, files, time.time_ns(), ["sentence"]), make_sentences(1)
+        self.prompts = filter(read_prompt, questions)
         now = datetime.now(UTC)
         facts = (f"- Fact {number} about the shop and its pool.\n" for number in range(99))
         (self.notes / "MEMORY.md").write_text("".join(facts))
@@ -94,7 +97,7 @@ class Bench:
                 self.write(session, [(prompt, datetime.now(UTC))])
             costs[event] = self._run(event, session, prompt, warm)
         # The detached digest of a session's end belongs to no hook that is measured next.
-        time.sleep(0.5)
+        time.sleep(1.5)
         return costs
 
     def _run(self, event: str, session: str, prompt: str, warm: int | None) -> Cost:
