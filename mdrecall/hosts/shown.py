@@ -89,7 +89,7 @@ def read_log(settings: Settings, session: str = "") -> Iterator[dict[str, Any]]:
 def list_shown(call: HookCall) -> tuple[set[str], bool]:
     """Return what the model of a session was shown since it began, and True if this is not its first prompt.
 
-    A compaction begins a session anew, so passages that were shown before it may be shown again.
+    After a compaction the model no longer has the passages that it was shown, so they may be shown again.
     """
     shown, is_later = set[str](), False
     for found in read_log(call.settings, call.event.session):

@@ -115,7 +115,7 @@ class Transaction:
         self.is_writing = is_writing
         #: The changes after a revision, which are read once in a transaction that only reads.
         self.changes: dict[int, list[tuple[Any, ...]]] = {}
-        #: The blocks of terms that have lost so many chunks that they are to be written again.
+        #: The blocks of terms that lost many chunks and must be rewritten.
         self.thinned: dict[int, Any] = {}
         self._stored = self.state, dict(self.spaces)
         self._revisions: list[tuple[int, int]] = []
