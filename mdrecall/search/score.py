@@ -349,7 +349,7 @@ TITLE_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.8
 _TRANSLATED_OFFSET = 0.1
 
-# Passages are remembered for this many characters of text, which is about 3,000 chunks. It takes 12 MB.
+# Passages and words are remembered for this many characters of text, which is about 3,000 chunks.
 _MOST_REMEMBERED_CHARS = 4_000_000
 
 _K = TypeVar("_K")
