@@ -1,13 +1,12 @@
 """The cosines between short memories: questions and their answers, restatements, and facts that differ.
 
-``python -m benchmarks.memories [--minilm FOLDER]`` prints the range of each kind for each embedder. The thresholds in
+``python -m benchmarks.memories`` prints the range of each kind. The thresholds in
 ``mdrecall/extras/lancedb/memories.py`` were chosen with it.
 """
 
 import argparse
 import math
 import struct
-import tempfile
 
 from benchmarks.measure import format_table, spread
 from mdrecall.embed.offline import OfflineEmbedder
@@ -120,17 +119,8 @@ def summarize(traits: Traits, ranges: dict[str, list[float]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minilm", metavar="FOLDER", help="also all-MiniLM-L6-v2, from this folder")
-    options = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args()
     measure(OfflineEmbedder())
-    if options.minilm:
-        from mdrecall.extras.minilm import MiniLM
-
-        with tempfile.TemporaryDirectory() as cache:
-            embedder = MiniLM(cache, folder=options.minilm)
-            measure(embedder)
-            embedder.close()
 
 
 if __name__ == "__main__":

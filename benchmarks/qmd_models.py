@@ -1,9 +1,9 @@
-"""What the scores of qmd's model modes tell: ``python -m benchmarks.qmd_models --eval DIR --model-path MINILM``.
+"""What the scores of qmd's model modes tell: ``python -m benchmarks.qmd_models --eval DIR --model-path GGUF``.
 
-qmd's own models take a download of gigabytes, so minilm stands for them. The files that are nearest to a question by
-its vectors are what ``qmd vsearch`` would name, with the cosine as the score. For ``qmd query`` they are fused with
-those of the keyword search by reciprocal ranks, and the score is what qmd makes of it: 0.75, 0.6 or 0.4 of it the
-rank, the rest what a reranker says, for which the likeness by minilm stands.
+qmd's own models take a download of gigabytes, so a smaller one stands for them. The files that are nearest to a
+question by its vectors are what ``qmd vsearch`` would name, with the cosine as the score. For ``qmd query`` they are
+fused with those of the keyword search by reciprocal ranks, and the score is what qmd makes of it: 0.75, 0.6 or 0.4 of
+it the rank, the rest what a reranker says, for which the likeness by that model stands.
 
 Three figures of the best result, as qmd scores it (*raw*) and as mdrecall does with the same files: the share that is
 right, the calibration error, and how often a question with an answer scores above a foreign one (AUC); *confident* is
@@ -23,18 +23,20 @@ from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
 from benchmarks.quality_report import mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
 from mdrecall.config.settings import Chunking
-from mdrecall.extras.minilm import MiniLM
 from mdrecall.extras.qmd.passages import QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.search.score import likeness
 from mdrecall.search.stages import RankingOptions, to_results
 from mdrecall.text.words import Analyser
+from mdrecall.types.documents import Traits
 from mdrecall.types.search import SearchRequest
 
 SETS = "locomo,openclaw-notes,qmd-eval,madial-en"
 #: What mdrecall asks qmd for, with its default of six results.
 FILES = 12
 MODES: tuple[Mode, ...] = ("vsearch", "query")
+#: The cosines of texts with little and with much in common, by all-MiniLM-L6-v2 and models like it.
+RANGE = Traits(unrelated=0.05, related=0.6)
 OPTIONS = RankingOptions(max_results=6, min_score=0.0, vector_weight=0.35)
 # The constants of qmd's fusion: 1 / (60 + rank), and a bonus for the first and for the next two of a list.
 RANK_OFFSET, FIRST_BONUS, NEXT_BONUS = 60, 0.05, 0.02
@@ -55,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.qmd_models", description=__doc__)
     parser.add_argument("--eval", type=Path, metavar="DIR", required=True, help="the folder that holds the sets")
     add_task_options(parser)
-    parser.set_defaults(sets=SETS, provider="minilm", kind=None, mode=["vector"])
+    parser.set_defaults(sets=SETS, provider="local", kind=None, mode=["vector"])
     options = parser.parse_args(arguments)
     kinds: dict[str, str] = {}
     tasks = [task for task in plan(options) if kinds.setdefault(task.name, task.kind) == task.kind]
@@ -95,7 +97,7 @@ def find_documents(memory: Memory, workspace: Path, text: str) -> dict[Mode, lis
             bonus = FIRST_BONUS if not place else NEXT_BONUS if place < 3 else 0.0
             fused[path] = fused.get(path, 0.0) + 1 / (RANK_OFFSET + place + 1) + bonus
     blended = {
-        path: blend(place, likeness(cosines.get(path, 0.0), MiniLM.traits))
+        path: blend(place, likeness(cosines.get(path, 0.0), RANGE))
         for place, path in enumerate(sorted(fused, key=lambda path: -fused[path])[:FILES])
     }
 

@@ -51,7 +51,8 @@ def examine(
         return
     files = ", ".join(loaded.files)
     yield Finding("configuration", "good", files or "no file; every setting has its default")
-    yield from (Finding("configuration", "note", warning) for warning in loaded.warnings)
+    for warning in loaded.warnings:
+        yield Finding("configuration", "wrong" if warning in loaded.outdated else "note", warning)
     try:
         with open_memory() as memory, open_memory(overrides=_KEYWORDS_ONLY) as keywords:
             yield from _check_memory(memory, keywords, loaded)

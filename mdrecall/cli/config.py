@@ -5,10 +5,9 @@ import json
 import os
 
 from mdrecall.cli.options import CommandParser, add_common
-from mdrecall.cli.output import print_json, printable, progress_line, shorten_home, show, style
+from mdrecall.cli.output import print_json, printable, shorten_home, show, style
 from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.config.openclaw_file import json_schema
-from mdrecall.engine.embedders import EmbedderChooser
 from mdrecall.engine.embedding_status import ProviderRow, report_providers
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 from mdrecall.wire import to_json
@@ -46,7 +45,9 @@ def _load_all(options: argparse.Namespace) -> list[Loaded]:
     agents = [options.agent] if options.agent else list_agent_ids(config=options.config, workspace=options.workspace)
     for agent in agents:
         try:
-            loaded.append(load(workspace=options.workspace, agent=agent, config=options.config))
+            found = load(workspace=options.workspace, agent=agent, config=options.config)
+            problems.update(dict.fromkeys(found.outdated))
+            loaded.append(found)
         except RecallError as error:
             if isinstance(error, WorkspaceError) and error.is_openclaws:
                 elsewhere = load(workspace=os.curdir, agent=agent, config=options.config)
@@ -82,18 +83,11 @@ def _show(options: argparse.Namespace, loaded: Loaded) -> int:
 
 def add_providers(parser: CommandParser) -> None:
     parser.flag("--probe", "test each usable provider with one word and time it")
-    parser.value("--download", "", "download the model of minilm, which is then used, too", choices=("minilm",))
     add_common(parser)
 
 
 def run_providers(options: argparse.Namespace) -> int:
     loaded = _load(options)
-    if options.download:
-        # What is loaded later is built, too.
-        embedder = EmbedderChooser(loaded).create("minilm", uses_remote=False, uses_model=False)
-        with progress_line("Downloading") as progress:
-            embedder.prepare(0, progress)
-        embedder.close()
     rows = report_providers(loaded, probe=options.probe)
     lines = []
     for row in rows:

@@ -66,6 +66,8 @@ class Loaded(NamedTuple):
     """The agent to use when none is named."""
     warnings: tuple[str, ...] = ()
     """Everything that is ignored, and why: settings in OpenClaw's own file, and files that are not read."""
+    outdated: tuple[str, ...] = ()
+    """The warnings about settings of an older version, which are ignored; a check reports them as errors."""
     problem: str = ""
     """The warning that OpenClaw's own file could not be read; empty if it was."""
     keeps_conversations: bool = False
@@ -127,10 +129,11 @@ def load(
     unread = [file.problem for file in files if file.problem]
     chosen = choose_agent(agents, agent, unread)
     entries = [entry for entry in agents if entry.id == chosen]
-    values, aliases, warnings = _resolve_all(files, entries, above, problems)
+    outdated: list[str] = []
+    values, aliases, warnings = _resolve_all(files, entries, above, problems, outdated)
     errors, ignored = _split_problems(problems, files)
     _raise_if_any(errors, "Fix the file; ")
-    warnings = unread + env_warnings + warnings + ignored
+    warnings = unread + env_warnings + outdated + warnings + ignored
     is_named = "sessions" in Values(values)["memorySearch.sources"].value
     _normalise(values, locations, files)
     is_named = is_named or "sessions" in values["memorySearch.sources"].value
@@ -160,6 +163,7 @@ def load(
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
         warnings=tuple(dict.fromkeys(warnings)),
+        outdated=tuple(outdated),
         problem=unread[0] if unread else "",
         keeps_conversations=not is_named,
     )
@@ -266,7 +270,7 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
 
 
 def _resolve_all(
-    files: list[Layer], entries: list[AgentEntry], above: list[Layer], problems: list[str]
+    files: list[Layer], entries: list[AgentEntry], above: list[Layer], problems: list[str], outdated: list[str]
 ) -> tuple[dict[str, ResolvedValue], dict[str, str], list[str]]:
     """Return every configured setting by its full name, OpenClaw's names of providers by the origins of their settings,
     and warnings about providers that cannot be used."""
@@ -274,7 +278,8 @@ def _resolve_all(
     warnings: list[str] = []
 
     def translate(layers: list[Layer]) -> list[Layer]:
-        return [translate_providers(layer, [file.values for file in files], aliases, warnings) for layer in layers]
+        every = [file.values for file in files]
+        return [translate_providers(layer, every, aliases, warnings, outdated) for layer in layers]
 
     own = [translate(agent_layers(file, entries, problems)) for file in files]
     shared = [translate(default_layers(file, problems)) for file in files]

@@ -22,20 +22,25 @@ _NO_EFFECT = {"description": "Has no effect."}
 
 
 def translate_providers(
-    layer: Layer, files: Sequence[Mapping[str, Any]], aliases: dict[str, str], warnings: list[str]
+    layer: Layer, files: Sequence[Mapping[str, Any]], aliases: dict[str, str], warnings: list[str], outdated: list[str]
 ) -> Layer:
     """Return a layer without names of providers that mdrecall knows under another name, or does not have.
 
-    ``aliases`` gets OpenClaw's name of a provider by the origin of the setting that names it.
+    ``aliases`` gets OpenClaw's name of a provider by the origin of the setting that names it, ``outdated`` a message
+    for each setting that names a provider of an older version.
     """
-    if not layer.is_lenient or not isinstance(layer.values, dict):
+    if not isinstance(layer.values, dict):
         return layer
     values = dict(layer.values)
     for setting, otherwise in (("provider", _OFFLINE), ("fallback", "none")):
         name = values.get(setting)
-        if not isinstance(name, str) or name.strip() in _OWN_NAMES:
-            continue
         origin = f"{layer.file}: {layer.at}.{setting}"
+        if not layer.is_lenient and name == "minilm":
+            del values[setting]
+            about = "which this version does not have. Remove this line: the encoder replaces it and needs no setting."
+            outdated.append(f'{origin} is "minilm", {about}')
+        if not layer.is_lenient or not isinstance(name, str) or name.strip() in _OWN_NAMES:
+            continue
         found = find_wire(name.strip(), files)
         values[setting] = found or otherwise
         if found:

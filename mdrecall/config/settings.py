@@ -26,7 +26,7 @@ from mdrecall.config.declare import (
 )
 from mdrecall.types.documents import SourceName
 
-PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")
+PROVIDERS = ("offline", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")
 DEFAULT_MODELS = {
     "openai": "text-embedding-3-small",
     "gemini": "gemini-embedding-001",
@@ -60,7 +60,7 @@ class Remote(Section):  # memorySearch.remote
 
 
 class Local(Section):  # memorySearch.local
-    model_path: str | None = setting(text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, a folder.")
+    model_path: str | None = setting(text(), None, "A GGUF file, an `hf:` reference or a URL.")
     model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
 
 

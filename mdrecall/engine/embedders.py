@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 #: The order in which providers are tried if none is configured; ``local`` comes before them.
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
 #: Providers without an address: beside them, ``memorySearch.remote`` and ``model`` can only be meant for the fallback.
-_WITHOUT_ADDRESS = ("offline", "minilm", "local")
+_WITHOUT_ADDRESS = ("offline", "local")
 #: The providers that run a model on this machine, each with its extra.
-_EXTRAS = {"minilm": "minilm", "local": "gguf"}
+_EXTRAS = {"local": "gguf"}
 _RERANK = "mdrecall.rerank"
 
 
@@ -72,15 +72,10 @@ class EmbedderChoice(NamedTuple):
 
     @property
     def provider_to_keep(self) -> str:
-        """The provider whose vectors stay in the index although another embedder fills it.
-
-        Those of minilm do, unless a provider is named: another process that shares the index may use them.
-        """
+        """The provider whose vectors stay in the index although another embedder fills it."""
         if self.beside:
             return self.beside.provider
-        if self.requested:
-            return self.requested if self.unusable_reason else ""
-        return "minilm"
+        return self.requested if self.unusable_reason else ""
 
 
 class Embedding(NamedTuple):
@@ -156,24 +151,12 @@ class EmbedderChooser:
         except ConfigError as problem:
             return self.explicit("auto", problem=message_with_hint(problem))
         offline = OfflineEmbedder(languages_dir_of(self._loaded))
-        return EmbedderChoice(
-            (offline,), note=" ".join(self._notes), beside=self._find_beside() or self._find_encoder()
-        )
+        return EmbedderChoice((offline,), note=" ".join(self._notes), beside=self._find_encoder())
 
     def _find_encoder(self) -> Embedder | None:
         """Return the encoder, unless it is switched off or its weights are missing."""
         is_there = self._settings.mdrecall.encoder and os.path.isfile(ENCODER_FILE)
         return self.create("encoder", uses_remote=False, uses_model=False) if is_there else None
-
-    def _find_beside(self) -> Embedder | None:
-        """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""
-        path = expand_home(self._search.local.model_path or "", self._loaded.home)
-        folder = path if path and os.path.isdir(path) else ""
-        # Checked first, because minilm's modules load an HTTP client, which takes longer than a search.
-        if find_missing_extra("minilm") or not os.path.isdir(folder or cache_dir_of(self._loaded)):
-            return None
-        minilm = self._open_local("minilm", folder)
-        return minilm if minilm.is_on_disk else None
 
     def _is_usable(self, name: str, is_owner: bool) -> bool:
         access = self._credentials.access(name, uses_remote=is_owner)

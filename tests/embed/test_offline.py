@@ -52,7 +52,7 @@ def embed(text: str, title: str = "") -> Embedding:
 def cut_by_tokenizers() -> Callable[[str], list[int]]:
     """Word pieces as the package tokenizers cuts them with the same vocabulary."""
     if importlib.util.find_spec("tokenizers") is None:
-        pytest.skip("tokenizers is not installed; it comes with the extra minilm, which sh scripts/test installs")
+        pytest.skip("not installed: tokenizers; sh scripts/test installs it")
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
 

@@ -129,7 +129,7 @@ def test_a_new_chunk_that_it_has_no_vector_of_yet_counts_by_the_first_alone(stor
 def test_one_that_fails_leaves_the_first(store: SqliteStore) -> None:
     class Failing(HashEmbedder):
         def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
-            raise EmbedderUnavailable("onnxruntime is broken.")
+            raise EmbedderUnavailable("numpy is broken.")
 
     fill_beside(store)
     vectors = search_vectors(store, Failing("synonyms", provider="beside", traits=BESIDE))

