@@ -241,7 +241,8 @@ def find_hidden(projects_of: Mapping[int, str], active: Iterable[str]) -> frozen
     Where no project is known, only the unreadable ones are left out: nobody can tell whom they were meant for.
     """
     known = read_projects(active)
-    return frozenset(chunk for chunk, projects in projects_of.items() if not is_for(projects, known))
+    hidden = {projects for projects in {*projects_of.values()} if not is_for(projects, known)}
+    return frozenset(chunk for chunk, projects in projects_of.items() if projects in hidden) if hidden else frozenset()
 
 
 class ScopedChunks:

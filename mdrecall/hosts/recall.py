@@ -98,22 +98,22 @@ def _find_fitting(
     stems = find_stems(prompt.query)
     floor = prompt.floor + (_LATER_COST if is_later else 0.0)
     used = _list_used_words(call) if is_later else frozenset()
-    running = f"sessions/{call.event.host.name}/{call.event.session}.jsonl"
-    seen: list[frozenset[str]] = []
-    most, now = _MAX_LOOKED_AT, call.now
-    for hit in memory.search(prompt.query, max_results=most, explain=True, now=now, projects=projects, is_prompt=True):
+    running, seen = f"sessions/{call.event.host.name}/{call.event.session}.jsonl", list[frozenset[str]]()
+    most, now, explain = _MAX_LOOKED_AT, call.now, is_later or prompt.needs_rare
+    found = memory.search(prompt.query, max_results=most, explain=explain, now=now, projects=projects, is_prompt=True)
+    for hit in found:
         if hit.path == running or hit.origin == "digest" or hit.superseded or is_loaded_by(hit, call.event.host.name):
             continue
-        run = find_focus(_choose_text(hit, stems), stems, _FOCUS_CHARS)
         is_said = hit.source == "sessions"
-        if not run or (is_said and not _is_prose(run)):
-            continue
         is_named = prompt.names_number and any(part == "identified" and share >= 1 for part, share, _ in hit.why)
         is_sure = hit.score >= floor + (_AGENT_COST if is_said and not is_user(hit.speaker) else 0.0)
         if is_later or (prompt.needs_rare and hit.score < _CERTAIN):
             is_sure = is_sure and _holds_rare(hit, used)
+        run = find_focus(_choose_text(hit, stems), stems, _FOCUS_CHARS) if is_named or is_sure else ""
+        if not run or (is_said and not _is_prose(run)):
+            continue
         words = frozenset(find_stems(run))
-        if (is_named or is_sure) and not any(len(words & one) > _SAME_SHARE * len(words | one) for one in seen):
+        if not any(len(words & one) > _SAME_SHARE * len(words | one) for one in seen):
             seen.append(words)
             yield hit, run
 

@@ -38,10 +38,10 @@ def count_vectors(db: apsw.Connection, space: int) -> int:
     return sql.single(db, f"SELECT coalesce(sum(size), 0) FROM vectors_{space}")
 
 
-def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE") -> Iterator[shared.VectorBlock]:
+def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE", *bindings: str) -> Iterator[shared.VectorBlock]:
     """Yield blocks in the order of their chunks; raise if one is damaged."""
     statement = f"SELECT checksum, first, offsets, vectors FROM vectors_{space} WHERE {where} ORDER BY first"
-    for checksum, first, offsets, vectors in sql.rows(db, statement):
+    for checksum, first, offsets, vectors in sql.rows(db, statement, bindings):
         check_row(checksum, first, offsets, vectors)
         yield first, offsets, vectors
 
@@ -83,12 +83,10 @@ def stored_between(db: apsw.Connection, space: int, first: int, last: int) -> se
 
 def find_vectors(db: apsw.Connection, space: int, ids: Iterable[int]) -> dict[int, bytes]:
     """Return the vectors of chunks, several of one end to end. A chunk without one is left out."""
-    found: dict[int, bytes] = {}
-    for first, some in _group_by_block(db, space, sorted(ids)):
-        if first is not None:
-            known = _read_block(db, space, first)
-            found |= {number: known[number] for number in some if number in known}
-    return found
+    wanted = {*ids}
+    blocks = f"SELECT (SELECT max(first) FROM vectors_{space} WHERE first <= value) FROM json_each(?)"
+    found = read_blocks(db, space, f"first IN ({blocks})", str(list(wanted)))
+    return {number: held for block in found for number, held in _split_block(*block).items() if number in wanted}
 
 
 def put_vectors(db: apsw.Connection, space: int, revision: int, vectors: Mapping[int, bytes], size: int) -> None:
@@ -143,7 +141,11 @@ def _find_open_block(db: apsw.Connection, space: int, number: int, most: int) ->
 
 
 def _read_block(db: apsw.Connection, space: int, first: int) -> dict[int, bytes]:
-    _, offsets, vectors = next(read_blocks(db, space, f"first={first:d}"))
+    return _split_block(*next(read_blocks(db, space, f"first={first:d}")))
+
+
+def _split_block(first: int, offsets: bytes, vectors: bytes) -> dict[int, bytes]:
+    """Return the vectors of each chunk in a block, end to end."""
     numbers = read_offsets(first, offsets)
     size = len(vectors) // len(numbers)
     found: dict[int, bytes] = {}
@@ -203,6 +205,13 @@ _PENDING = f"""
     WHERE chunks.id IN (SELECT value FROM json_each(?)) ORDER BY chunks.id
 """
 _COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {shared.PLACES}), 0.0)"
+# The cosines of vectors that stand end to end.
+_COMPARED = f"""
+    WITH RECURSIVE places(place) AS (
+        SELECT 1 WHERE length(?1) UNION ALL SELECT place + ?2 FROM places WHERE place + ?2 <= length(?1)
+    )
+    SELECT {_COSINE} FROM (SELECT place, substr(?1, place, ?2) AS vector FROM places) ORDER BY place
+"""
 # Every vector of every block, with its place in the block.
 _EACH_VECTOR = """
     WITH RECURSIVE places(place) AS (
@@ -299,11 +308,9 @@ class VecEngine:
         (asked,), most = shared.to_int8([query]), limit
         while True:
             rows = list(sql.rows(space.db, statement, (asked, most)))
-            chunks = {
-                first: read_offsets(first, offsets)
-                for number in {first for first, _, _ in rows}
-                for first, offsets, _ in read_blocks(space.db, space.number, f"first={number:d}")
-            }
+            numbers = str(list({first for first, _, _ in rows}))
+            blocks = read_blocks(space.db, space.number, "first IN (SELECT value FROM json_each(?))", numbers)
+            chunks = {first: read_offsets(first, offsets) for first, offsets, _ in blocks}
             # The best vector of a chunk comes before its others.
             found = {chunks[first][place]: cosine for first, place, cosine in reversed(rows)}
             if len(rows) < most or len(found) >= limit:
@@ -331,17 +338,10 @@ class VecEngine:
 
     def _compare(self, space: SpaceRows, query: bytes, vectors: Mapping[int, bytes]) -> dict[int, list[float]]:
         """Return the cosines of vectors, of which each chunk has some, end to end."""
-        (asked,) = shared.to_int8([query])
         size = self._dimensions
-        return {
-            chunk_id: [_cosine(space.db, held[at : at + size], asked) for at in range(0, len(held), size)]
-            for chunk_id, held in vectors.items()
-        }
-
-
-def _cosine(db: apsw.Connection, vector: bytes, query: bytes) -> float:
-    ((cosine,),) = sql.rows(db, f"SELECT {_COSINE} FROM (SELECT ? AS vector)", (query, vector))
-    return float(cosine)
+        rows = sql.rows(space.db, _COMPARED, (b"".join(vectors.values()), size, *shared.to_int8([query])))
+        cosines = (float(cosine) for (cosine,) in rows)
+        return {chunk_id: list(islice(cosines, len(held) // size)) for chunk_id, held in vectors.items()}
 
 
 Engine: TypeAlias = shared.MatrixEngine | VecEngine
