@@ -9,7 +9,6 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from socket import socket as Socket
     from typing import NoReturn
 
 #: Each may be repeated here after a lost connection: they read, and ``note`` and ``hook`` write nothing twice.
@@ -27,8 +26,6 @@ _ANSWER_S = 10.0
 _MAX_ASKED = 3
 #: An answer is read up to this size: a list of 100,000 notes is smaller.
 MAX_ANSWER_BYTES = 32 << 20
-#: The address of a socket is shorter than this on every system (Linux: 108 bytes, macOS: 104, with a zero at the end).
-_MAX_ADDRESS_BYTES = 103
 #: Seconds after which a hook answers with what it has, from the start of this process. Hosts end it a second later, or
 #: more (``hosts/table``); the end of a session is cut off after a second by Codex and after 1.5 seconds by Claude Code.
 HOOK_SECONDS = {
@@ -161,9 +158,9 @@ def ask(arguments: "list[str]", env: "Mapping[str, str]", answer_s: float = _ANS
     import time
 
     deadline = time.monotonic() + answer_s
-    folder = find_socket_folder(env)
+    folder = find_pipe_folder(env)
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".sock")) if is_private(folder) else []
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".pipe")) if is_private(folder) else []
         if not names:
             return None
         cwd = os.getcwd()
@@ -177,8 +174,8 @@ def ask(arguments: "list[str]", env: "Mapping[str, str]", answer_s: float = _ANS
     return None
 
 
-def find_socket_folder(env: "Mapping[str, str]") -> str:
-    """Return the folder of the sockets, in mdrecall's own state folder."""
+def find_pipe_folder(env: "Mapping[str, str]") -> str:
+    """Return the folder of the pipes, in mdrecall's own state folder."""
     home = env.get("OPENCLAW_HOME", "").strip() or env.get("HOME", "").strip() or os.path.expanduser("~")
     state = env.get("MDRECALL_STATE_DIR", "").strip()
     if not state and sys.platform == "darwin":
@@ -189,54 +186,51 @@ def find_socket_folder(env: "Mapping[str, str]") -> str:
     return os.path.join(os.path.abspath(os.path.expanduser(state)), "warm")
 
 
-def name_socket(workspace: str, index_path: str) -> str:
-    """Return the name of the socket for an index; it begins with what stands for the workspace."""
+def name_pipe(workspace: str, index_path: str) -> str:
+    """Return the name of the pipe for an index; it begins with what stands for the workspace."""
     from zlib import crc32
 
     parts = (crc32(os.fsencode(os.path.realpath(path))) for path in (workspace, index_path))
-    return "-".join(f"{part:08x}" for part in parts) + ".sock"
+    return "-".join(f"{part:08x}" for part in parts) + ".pipe"
 
 
 def is_private(folder: str) -> bool:
     """True if a path is a folder, and no link, that only this user can enter."""
-    found = os.lstat(folder)
-    return found.st_mode & 0o170077 == 0o040000 and found.st_uid == os.geteuid()
+    return _is_own(os.lstat(folder), 0o040000)
 
 
-def find_peer(connection: "Socket") -> int:
-    """Return the user id at the other end of a connection."""
-    import socket
-
-    if hasattr(socket, "SO_PEERCRED"):
-        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    else:
-        # macOS and the BSDs: LOCAL_PEERCRED of SOL_LOCAL, a structure whose second number is the user.
-        found = connection.getsockopt(0, 1, 76)
-    return int.from_bytes(found[4:8], sys.byteorder)
+def _is_own(found: os.stat_result, kind: int) -> bool:
+    return found.st_mode & 0o170077 == kind and found.st_uid == os.geteuid()
 
 
-def open_address(folder: str, name: str) -> "tuple[str, int | None]":
-    """Return an address of a socket, and a file to close after its use; a long path is reached through its folder."""
-    path = os.path.join(folder, name)
-    if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
-        return path, None
-    if not os.path.isdir("/proc/self/fd"):
-        raise OSError("The path of the socket is too long for this system.")
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return f"/proc/self/fd/{file}/{name}", file
+def locate_pipes(folder: str, token: str) -> tuple[str, str]:
+    """Return the two pipes of a command: for what it asks, and for the answer."""
+    return os.path.join(folder, f".{token}.asked"), os.path.join(folder, f".{token}.answer")
 
 
-def receive(connection: "Socket", size: int, deadline: float) -> bytes:
+def open_pipe(path: str, mode: int) -> int:
+    """Open an end of a named pipe of this user; raise ``OSError`` if it is something else, or nobody reads from it."""
+    file = os.open(path, mode | os.O_NONBLOCK | os.O_NOFOLLOW)
+    if not _is_own(os.fstat(file), 0o010000):
+        os.close(file)
+        raise PermissionError
+    return file
+
+
+def remove(path: str) -> None:
+    """Remove a pipe, unless the process at its other end has done so."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def receive(file: int, size: int, deadline: float) -> bytes:
     """Return exactly ``size`` bytes; raise ``OSError`` if they do not arrive before the deadline."""
-    import time
-
     parts, left = [], size
     while left:
-        seconds = deadline - time.monotonic()
-        if seconds <= 0:
-            raise TimeoutError
-        connection.settimeout(seconds)
-        part = connection.recv(min(left, 1 << 16))
+        _wait(file, "POLLIN", deadline)
+        part = os.read(file, min(left, 1 << 16))
         if not part:
             raise ConnectionResetError
         parts.append(part)
@@ -244,12 +238,33 @@ def receive(connection: "Socket", size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
+def send(file: int, data: bytes, deadline: float) -> None:
+    """Write everything; raise ``OSError`` if it is not read before the deadline."""
+    rest = memoryview(data)
+    while rest:
+        _wait(file, "POLLOUT", deadline)
+        rest = rest[os.write(file, rest) :]
+
+
+def _wait(file: int, event: str, deadline: float, *others: int) -> None:
+    """Wait until a pipe can be read or written; raise ``OSError`` after the deadline, or if nobody reads the others."""
+    import select
+    import time
+
+    waiting = select.poll()
+    waiting.register(file, getattr(select, event))
+    for other in others:
+        waiting.register(other, 0)
+    if file not in dict(waiting.poll(max(0.0, 1000 * (deadline - time.monotonic())))):
+        raise TimeoutError
+
+
 def _put_likely_first(names: "list[str]", arguments: "list[str]", cwd: str) -> "list[str]":
     """Return the names with that of the named workspace, or of the current folder, first."""
     if len(names) == 1:
         return names
     at = arguments.index("--workspace") + 1 if "--workspace" in arguments else len(arguments)
-    likely = name_socket(os.path.join(cwd, *arguments[at : at + 1]), "").partition("-")[0]
+    likely = name_pipe(os.path.join(cwd, *arguments[at : at + 1]), "").partition("-")[0]
     return sorted(names, key=lambda name: not name.startswith(likely))
 
 
@@ -276,33 +291,42 @@ def describe_code() -> bytes:
 
 
 def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes | None:
-    """Return the answer of one process; None if it does not greet or answer in time, declines, or dies."""
-    import socket
+    """Return the answer of one process; None if it does not greet or answer in time, declines, or dies.
+
+    Pipes have names, because to import ``socket`` takes two thirds of the time in which Python starts.
+    """
     import time
 
-    file = None
+    now = time.monotonic()
+    greet_by = min(now + _GREETING_S, (now + deadline) / 2)
+    token = f"{os.getpid()}-{os.urandom(8).hex()}"
+    asked, answer = locate_pipes(folder, token)
+    files: list[int] = []
     try:
-        address, file = open_address(folder, name)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            now = time.monotonic()
-            greet_by = min(now + _GREETING_S, (now + deadline) / 2)
-            connection.settimeout(max(0.0, greet_by - now))
-            connection.connect(address)
-            expected = GREETING + describe_code()
-            if find_peer(connection) != os.geteuid() or receive(connection, len(expected), greet_by) != expected:
-                return None
-            connection.settimeout(max(0.0, deadline - time.monotonic()))
-            connection.sendall(request)
-            head = receive(connection, 5, deadline)
-            size = int.from_bytes(head[1:], "big")
-            if head[:1] != ANSWERED or size > MAX_ANSWER_BYTES:
-                return None
-            return receive(connection, size, deadline)
+        files.append(open_pipe(os.path.join(folder, name), os.O_WRONLY))
+        os.mkfifo(asked, 0o600)
+        os.mkfifo(answer, 0o600)
+        files += (open_pipe(answer, mode) for mode in (os.O_RDONLY, os.O_WRONLY))
+        listening, reader, _ = files
+        os.write(listening, f"{token}\n".encode())
+        _wait(reader, "POLLIN", greet_by, listening)
+        # Until here this end kept the pipe from looking closed; from now on it is when the other process ends.
+        os.close(files.pop())
+        expected = GREETING + describe_code()
+        if receive(reader, len(expected), greet_by) != expected:
+            return None
+        files.append(open_pipe(asked, os.O_WRONLY))
+        send(files[-1], request, deadline)
+        head = receive(reader, 5, deadline)
+        size = int.from_bytes(head[1:], "big")
+        return receive(reader, size, deadline) if head[:1] == ANSWERED and size <= MAX_ANSWER_BYTES else None
     except OSError:
         return None
     finally:
-        if file is not None:
+        for file in files:
             os.close(file)
+        remove(asked)
+        remove(answer)
 
 
 def _print(answer: bytes) -> int:

@@ -1,22 +1,20 @@
-"""Answers the commands of other processes from memories that are open here, on private sockets.
+"""Answers the commands of other processes from memories that are open here, through private pipes.
 
 A command is run by the very code that would run it there, with what it prints captured, so that both ways print the
-same. Only this user can reach a socket: its folder is private, and the user at the other end is checked.
+same. Only this user can reach a pipe: its folder is private, and so is each pipe.
 """
 
 import io
 import os
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.cli import start
 from mdrecall.cli.options import Caller
-from mdrecall.cli.start import find_peer
 from mdrecall.errors import RecallError
 from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
@@ -37,7 +35,7 @@ _SEND_S = 5.0
 _TURN_S = 1.0
 # Standard output and error belong to the whole process, so that one command at a time can print to other ones.
 _TURN = threading.Lock()
-# How often a process tries to take over the socket of another one, which it gets when that one has ended.
+# How often a process tries to take over the pipe of another one, which it gets when that one has ended.
 _TAKEOVER_S = 5.0
 # Closing waits this long for an answer in progress.
 _CLOSE_S = 2.0
@@ -69,7 +67,7 @@ class Declined(Exception):
 
 
 class WarmDoor:
-    """The sockets of one process, one for each memory that it has open."""
+    """The pipes of one process, one for each memory that it has open."""
 
     def __init__(self, env: Mapping[str, str], answer: Callable[[list[str], Caller], int]) -> None:
         """``answer`` runs a command for a caller and returns its exit code."""
@@ -93,7 +91,7 @@ class WarmDoor:
                 listener.start()
 
     def check(self) -> None:
-        """Raise if a socket cannot be made; one that another process has at the moment can."""
+        """Raise if a pipe cannot be made; one that another process has at the moment can."""
         for listener in self._listeners:
             listener.tried.wait()
             if error := listener.problem:
@@ -146,8 +144,8 @@ def find_warm_process(loaded: "Loaded") -> Holder | None:
 
 
 def _path_of(loaded: "Loaded") -> str:
-    name = start.name_socket(loaded.settings.workspace, loaded.settings.index_path)
-    return os.path.join(start.find_socket_folder(loaded.environment), name)
+    name = start.name_pipe(loaded.settings.workspace, loaded.settings.index_path)
+    return os.path.join(start.find_pipe_folder(loaded.environment), name)
 
 
 def _is_same(own: "Loaded", other: "Loaded") -> bool:
@@ -199,18 +197,17 @@ class _Stream(io.StringIO):
 
 
 class _Listener:
-    """Listens on one socket, in threads that end with the process. Of several processes, one listens."""
+    """Listens to one pipe, in threads that end with the process. Of several processes, one listens."""
 
     def __init__(self, path: str, answer: Callable[[Request], bytes]) -> None:
-        self.folder, self._name = os.path.split(path)
+        self.folder, self._path = os.path.dirname(path), path
         self.tried = threading.Event()
-        """Set as soon as the socket is there, or cannot be made for now."""
+        """Set as soon as the pipe is there, or cannot be made for now."""
         self.problem: OSError | None = None
         self._lock = FileLock(f"{path}.lock")
         self._answer = answer
         self._slots = threading.BoundedSemaphore(_MAX_CLIENTS)
         self._closing = threading.Event()
-        self._listening: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, name="mdrecall-warm", daemon=True)
 
     def start(self) -> None:
@@ -218,10 +215,9 @@ class _Listener:
 
     def close(self) -> None:
         self._closing.set()
-        if self._listening is not None:
-            # Unlike `close`, this wakes up the thread that waits for a connection.
-            with suppress(OSError):
-                self._listening.shutdown(socket.SHUT_RDWR)
+        # This wakes up the thread that waits for a command.
+        with suppress(OSError), _open_pipe(self._path, os.O_WRONLY) as pipe:
+            os.write(pipe, b"\n")
         self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
@@ -233,76 +229,75 @@ class _Listener:
                 if self._lock.acquire(0, "answering commands"):
                     self._listen()
             except OSError as error:
-                # No folder, no room, or a socket that another program removed: it may work later.
+                # No folder, no room, or a pipe that another program removed: it may work later.
                 self.problem = error
             finally:
                 self.tried.set()
             self._closing.wait(_TAKEOVER_S)
 
     def _listen(self) -> None:
-        path = os.path.join(self.folder, self._name)
+        temporary = os.path.join(self.folder, f".{os.path.basename(self._path)}.{os.getpid()}")
         try:
-            with self._bind(path) as self._listening:
+            start.remove(temporary)
+            os.mkfifo(temporary, 0o600)
+            # Opened for both ways, it never ends, however many commands come and go.
+            with _open_pipe(temporary, os.O_RDWR) as pipe:
+                # What a killed process left there is replaced in one step.
+                os.replace(temporary, self._path)
                 self.tried.set()
+                os.set_blocking(pipe, True)
                 while not self._closing.is_set():
-                    connection, _ = self._listening.accept()
-                    self._start_answer(connection)
+                    # A command writes its token in one step, and all that fits into a pipe is read in one.
+                    for token in os.read(pipe, 1 << 16).decode(errors="replace").split():
+                        self._start_answer(token)
         finally:
             if self._lock.is_held:
-                with suppress(OSError):
-                    os.unlink(path)
+                start.remove(self._path)
             self._lock.release()
 
-    def _bind(self, path: str) -> socket.socket:
-        """Return a socket that listens at a path; what a killed process left there is replaced in one step."""
-        temporary = f".{os.getpid()}.new"
-        address, file = start.open_address(self.folder, temporary)
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self.folder, temporary))
-            listening.bind(address)
-            os.chmod(os.path.join(self.folder, temporary), 0o600)
-            listening.listen(4 * _MAX_CLIENTS)
-            os.replace(os.path.join(self.folder, temporary), path)
-        except BaseException:
-            listening.close()
-            raise
-        finally:
-            if file is not None:
-                os.close(file)
-        return listening
-
-    def _start_answer(self, connection: socket.socket) -> None:
-        if find_peer(connection) != os.geteuid() or not self._slots.acquire(blocking=False):
-            connection.close()
+    def _start_answer(self, token: str) -> None:
+        pipes = start.locate_pipes(self.folder, os.path.basename(token))
+        if self._slots.acquire(blocking=False):
+            threading.Thread(target=self._serve, args=pipes, name="mdrecall-warm-answer", daemon=True).start()
             return
-        threading.Thread(target=self._serve, args=(connection,), name="mdrecall-warm-answer", daemon=True).start()
+        with suppress(OSError), _open_pipe(pipes[1], os.O_WRONLY) as to:
+            os.write(to, start.DECLINED)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, asked: str, answer: str) -> None:
         try:
-            with connection, suppress(OSError):
-                connection.settimeout(_SEND_S)
-                connection.sendall(start.GREETING + start.describe_code())
+            # The first is opened for both ways, because a command opens its end of it only after the greeting.
+            with suppress(OSError), _open_pipe(asked, os.O_RDWR) as reader, _open_pipe(answer, os.O_WRONLY) as to:
+                start.send(to, start.GREETING + start.describe_code(), time.monotonic() + _SEND_S)
                 try:
-                    body = self._answer(_receive_request(connection))
+                    body = self._answer(_receive_request(reader))
                     reply = start.ANSWERED + len(body).to_bytes(4, "big") + body
                 except Exception:
                     # It does not matter why: the command does the work itself, and reports what is wrong.
                     reply = start.DECLINED + bytes(4)
-                connection.settimeout(_SEND_S)
-                connection.sendall(reply)
+                start.send(to, reply, time.monotonic() + _SEND_S)
         finally:
+            # A command that was killed cannot remove them.
+            start.remove(asked)
+            start.remove(answer)
             self._slots.release()
 
 
-def _receive_request(connection: socket.socket) -> Request:
+@contextmanager
+def _open_pipe(path: str, mode: int) -> Iterator[int]:
+    pipe = start.open_pipe(path, mode)
+    try:
+        yield pipe
+    finally:
+        os.close(pipe)
+
+
+def _receive_request(asked: int) -> Request:
     """Return the request of a command; raise if it is not one."""
     deadline = time.monotonic() + _RECEIVE_S
-    size = int.from_bytes(start.receive(connection, 4, deadline), "big")
+    size = int.from_bytes(start.receive(asked, 4, deadline), "big")
     if size > _MAX_REQUEST_BYTES:
         raise Declined
-    fields = start.receive(connection, size, deadline).split(b"\0")
+    fields = start.receive(asked, size, deadline).split(b"\0")
     try:
         cwd, terminals, out, err, count, *rest = map(os.fsdecode, fields)
         for encoding in (out, err):

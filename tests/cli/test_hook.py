@@ -7,12 +7,10 @@ import pty
 import re
 import resource
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +20,7 @@ from mdrecall import Memory
 from mdrecall.cli import start
 from mdrecall.cli.hook import run_hook as run_hook_command
 from mdrecall.cli.options import Caller
-from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code, find_socket_folder, name_socket
+from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import RecallError
 from mdrecall.hosts.agreeing import only_agrees
@@ -31,7 +29,7 @@ from mdrecall.hosts.table import find_host, render_hooks
 from tests.cli.conftest import Ran, Run
 from tests.cli.test_output import Terminal
 from tests.conftest import Workspace
-from tests.doors.doors import ask_warm, listening
+from tests.doors.doors import Pipes, ask_warm, listening, stranger
 from tests.processes import PATIENCE_S, marked, until
 
 Hook = Callable[..., Ran]
@@ -382,27 +380,17 @@ def test_what_a_warm_process_cannot_answer_is_left_to_the_hook(open_door: WarmDo
 
 
 def test_if_a_warm_process_hangs_there_is_time_left_to_answer_without_it(notes: Workspace, hook: Hook) -> None:
-    folder = Path(find_socket_folder(notes.env))
-    folder.mkdir(parents=True, mode=0o700)
-    path = folder / name_socket(str(notes.path), "any")
-    with closing(socket.socket(socket.AF_UNIX)) as listening_socket:
-        listening_socket.bind(str(path))
-        listening_socket.listen()
-        kept: list[socket.socket] = []
+    greeted: list[Pipes] = []
 
-        def greet() -> None:
-            with suppress(OSError):
-                while True:
-                    connection, _ = listening_socket.accept()
-                    kept.append(connection)
-                    connection.sendall(GREETING + describe_code())
+    def greet(connection: Pipes) -> None:
+        greeted.append(connection)
+        connection.send(GREETING + describe_code())
+        while True:
+            connection.read()
 
-        threading.Thread(target=greet, daemon=True).start()
+    with stranger(notes.env, greet):
         ran = hook("session-start", "--host", "codex", said={"session_id": "s1"}, program=PROGRAM)
-        listening_socket.shutdown(socket.SHUT_RDWR)
-        for connection in kept:
-            connection.close()
-    assert len(kept) == 1
+    assert len(greeted) == 1
     assert (ran.code, ran.err) == (0, "")
     assert "You have a long-term memory" in ran.out
 

@@ -4,7 +4,6 @@ import os
 import pty
 import select
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -22,11 +21,11 @@ from mdrecall import Memory
 from mdrecall.cli import start, warm_server
 from mdrecall.cli.index import _wait
 from mdrecall.cli.main import answer
-from mdrecall.cli.start import GREETING, ask, describe_code, find_socket_folder, name_socket
+from mdrecall.cli.start import GREETING, ask, describe_code, find_pipe_folder, name_pipe
 from mdrecall.cli.warm_server import Printed, Request, WarmDoor
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
-from tests.doors.doors import ask_warm, list_sockets, listening
+from tests.doors.doors import Pipes, ask_warm, connect, list_pipes, listening, stranger
 from tests.doors.mcp import McpServer
 from tests.processes import PATIENCE_S, until
 
@@ -160,12 +159,12 @@ def test_another_folder_is_declined(open_door: WarmDoor, notes: Workspace, tmp_p
     assert ask_warm(["search", "tea", "--workspace", str(notes.path)], notes.env) is not None
 
 
-def test_settings_that_switch_it_off_open_no_socket(notes: Workspace, run_process: Run) -> None:
+def test_settings_that_switch_it_off_open_no_pipe(notes: Workspace, run_process: Run) -> None:
     config = Path(notes.path, "off.json")
     config.write_text('{"mdrecall": {"warm": {"enabled": false}}}')
     with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(notes.env, answer)) as door:
         door.open(memory)
-    assert list_sockets(notes.env) == []
+    assert list_pipes(notes.env) == []
     refused = run_process("warm", "--config", str(config))
     assert refused.code == 2
     assert refused.err.splitlines()[-2:] == [
@@ -174,10 +173,10 @@ def test_settings_that_switch_it_off_open_no_socket(notes: Workspace, run_proces
     ]
 
 
-def test_a_socket_is_private_and_goes_with_its_process(notes: Workspace) -> None:
-    folder = find_socket_folder(notes.env)
+def test_a_pipe_is_private_and_goes_with_its_process(notes: Workspace) -> None:
+    folder = find_pipe_folder(notes.env)
     with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
-        (name,) = (name for name in os.listdir(folder) if name.endswith(".sock"))
+        (name,) = (name for name in os.listdir(folder) if name.endswith(".pipe"))
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
         assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600
     assert os.listdir(folder) == []
@@ -194,17 +193,11 @@ def test_a_second_warm_process_is_refused_and_named(open_door: WarmDoor, run_pro
     assert f"process {os.getpid()}" in ran.err
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_reached(notes: Workspace) -> None:
-    env = {**notes.env, "MDRECALL_STATE_DIR": str(Path(notes.path).parent / ("long" * 40))}
-    with Memory.open(env=env) as memory, listening(memory, env):
-        assert ask_warm(["get", "MEMORY.md"], env) is not None
-
-
-def test_a_killed_process_leaves_a_socket_that_nobody_waits_for(notes: Workspace) -> None:
+def test_a_killed_process_leaves_a_pipe_that_nobody_waits_for(notes: Workspace) -> None:
     with warm_process(notes) as process:
         process.kill()
         process.wait()
-    assert any(name.endswith(".sock") for name in list_sockets(notes.env))
+    assert any(name.endswith(".pipe") for name in list_pipes(notes.env))
     assert ask_warm(["get", "MEMORY.md"], notes.env) is None
     with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
         assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)
@@ -221,18 +214,18 @@ def test_a_killed_process_leaves_a_socket_that_nobody_waits_for(notes: Workspace
         ({"HOME": "/h", "OPENCLAW_HOME": "/o"}, "/o/.local/state/mdrecall/warm"),
     ],
 )
-def test_sockets_are_in_the_state_folder(env: dict[str, str], folder: str) -> None:
-    assert find_socket_folder(env) == folder
+def test_pipes_are_in_the_state_folder(env: dict[str, str], folder: str) -> None:
+    assert find_pipe_folder(env) == folder
 
 
 def test_of_many_processes_the_one_of_the_workspace_is_asked_first_and_few_of_the_others(
     notes: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = find_socket_folder(notes.env)
+    folder = find_pipe_folder(notes.env)
     os.makedirs(folder, mode=0o700)
     # Neither is the first one in the order of names.
-    here, there = sorted(("/" + letter * 3 for letter in "abcdef"), key=lambda path: name_socket(path, ""))[-2:]
-    names = [name_socket(place, "index") for place in ("/1", "/2", "/3", here, there)]
+    here, there = sorted(("/" + letter * 3 for letter in "abcdef"), key=lambda path: name_pipe(path, ""))[-2:]
+    names = [name_pipe(place, "index") for place in ("/1", "/2", "/3", here, there)]
     for name in names:
         Path(folder, name).touch()
     asked: list[str] = []
@@ -251,7 +244,7 @@ def test_of_many_processes_the_one_of_the_workspace_is_asked_first_and_few_of_th
 def test_a_folder_that_is_not_private_is_not_used(
     spoil: str, notes: Workspace, tmp_path: Path, run_process: Run
 ) -> None:
-    folder = Path(find_socket_folder(notes.env))
+    folder = Path(find_pipe_folder(notes.env))
     folder.parent.mkdir(parents=True, exist_ok=True)
     if spoil == "file":
         folder.write_text("")
@@ -273,53 +266,44 @@ def test_a_folder_that_is_not_private_is_not_used(
     assert "MDRECALL_STATE_DIR" in refused.err
 
 
-@pytest.mark.parametrize("side", [start, warm_server])
-def test_another_user_is_not_talked_to(
-    side: object, open_door: WarmDoor, notes: Workspace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("spoil", ["open to others", "a file", "a link"])
+def test_a_pipe_that_is_not_private_is_not_written_to(
+    spoil: str, open_door: WarmDoor, notes: Workspace, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(side, "find_peer", lambda connection: os.geteuid() + 1)
+    folder = Path(find_pipe_folder(notes.env))
+    (pipe,) = folder.glob("*.pipe")
+    if spoil == "open to others":
+        pipe.chmod(0o622)
+    else:
+        pipe.rename(tmp_path / "moved")
+        pipe.symlink_to(tmp_path / "moved") if spoil == "a link" else pipe.touch(0o600)
     assert ask_warm(["get", "MEMORY.md"], notes.env) is None
+    assert spoil != "a file" or pipe.read_bytes() == b""
+    pipe.unlink()
 
 
-@contextmanager
-def stranger(env: dict[str, str], serve: Callable[[socket.socket], object]) -> Iterator[None]:
-    """A program of this user that listens where mdrecall would."""
-    folder = find_socket_folder(env)
-    os.makedirs(folder, mode=0o700)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(os.path.join(folder, name_socket(".", "index")))
-        listener.listen()
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    connection, _ = listener.accept()
-                    with connection, suppress(OSError):
-                        serve(connection)
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+def test_what_a_killed_command_has_left_is_removed(open_door: WarmDoor, notes: Workspace) -> None:
+    connect(notes.env).close()
+    assert until(lambda: not any(name.startswith(".") for name in list_pipes(notes.env)))
 
 
-def greet_and_say(*replies: bytes) -> Callable[[socket.socket], None]:
+def greet_and_say(*replies: bytes) -> Callable[[Pipes], None]:
     """A program that greets as mdrecall does, reads the request, and then says this."""
 
-    def serve(connection: socket.socket) -> None:
-        connection.sendall(GREETING + describe_code())
+    def serve(connection: Pipes) -> None:
+        connection.send(GREETING + describe_code())
         for reply in replies:
-            connection.recv(1 << 20)
-            connection.sendall(reply)
+            connection.read()
+            connection.send(reply)
 
     return serve
 
 
-def say(greeting: bytes) -> Callable[[socket.socket], None]:
-    return lambda connection: connection.sendall(greeting)
+def say(greeting: bytes) -> Callable[[Pipes], None]:
+    return lambda connection: connection.send(greeting)
 
 
-STRANGERS: dict[str, Callable[[socket.socket], None]] = {
+STRANGERS: dict[str, Callable[[Pipes], None]] = {
     "closes at once": lambda connection: None,
     "another version": say(GREETING + describe_code().replace(b"0", b"9")),
     "no mdrecall": say(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20),
@@ -331,16 +315,14 @@ STRANGERS: dict[str, Callable[[socket.socket], None]] = {
 
 
 @pytest.mark.parametrize("serve", STRANGERS.values(), ids=STRANGERS.keys())
-def test_a_command_answers_whatever_listens(
-    serve: Callable[[socket.socket], None], notes: Workspace, run_process: Run
-) -> None:
+def test_a_command_answers_whatever_listens(serve: Callable[[Pipes], None], notes: Workspace, run_process: Run) -> None:
     with stranger(notes.env, serve):
         assert ask(["get", "MEMORY.md"], notes.env) is None
         assert run_process("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
 
 
 def test_a_process_on_a_busy_machine_may_take_its_time_to_greet(notes: Workspace, run_process: Run) -> None:
-    def answer_slowly(connection: socket.socket) -> None:
+    def answer_slowly(connection: Pipes) -> None:
         time.sleep(0.3)
         greet_and_say(b"A\0\0\0\x0a\0\0\0\0\0\x04warm")(connection)
 
@@ -349,17 +331,8 @@ def test_a_process_on_a_busy_machine_may_take_its_time_to_greet(notes: Workspace
 
 
 def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run_process: Run) -> None:
-    with stranger(notes.env, lambda connection: connection.recv(1)):
+    with stranger(notes.env, lambda connection: connection.read()):
         assert run_process("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
-
-
-def _connect(env: dict[str, str]) -> socket.socket:
-    folder = find_socket_folder(env)
-    (name,) = (name for name in os.listdir(folder) if name.endswith(".sock"))
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(PATIENCE_S)
-    connection.connect(os.path.join(folder, name))
-    return connection
 
 
 @pytest.mark.parametrize(
@@ -378,20 +351,19 @@ def _connect(env: dict[str, str]) -> socket.socket:
 def test_garbage_is_declined_and_the_next_command_answered(
     request_: bytes, open_door: WarmDoor, notes: Workspace
 ) -> None:
-    with _connect(notes.env) as connection:
+    with closing(connect(notes.env)) as connection:
         with suppress(OSError):
-            connection.sendall(request_)
-            connection.shutdown(socket.SHUT_WR)
+            connection.send(request_)
         said = b""
         with suppress(OSError):
-            while part := connection.recv(1 << 16):
+            while part := connection.read():
                 said += part
     assert said.removeprefix(GREETING + describe_code()) in (b"", b"D\0\0\0\0")
     assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
 
 
 def test_silent_clients_take_no_more_than_their_places(open_door: WarmDoor, notes: Workspace) -> None:
-    silent = [_connect(notes.env) for _ in range(warm_server._MAX_CLIENTS + 2)]
+    silent = [connect(notes.env) for _ in range(warm_server._MAX_CLIENTS + 2)]
     try:
         threads = [thread for thread in threading.enumerate() if thread.name == "mdrecall-warm-answer"]
         assert len(threads) <= warm_server._MAX_CLIENTS
@@ -408,9 +380,8 @@ def test_a_client_that_does_not_read_is_left(
     monkeypatch.setattr(warm_server, "_SEND_S", 0.1)
     notes.write("memory/large.md", "tea and more tea\n" * 60_000)
     request = start._pack_request(["get", "memory/large.md", "--json"], notes.env, os.getcwd())
-    with _connect(notes.env) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-        connection.sendall(request)
+    with closing(connect(notes.env)) as connection:
+        connection.send(request)
         assert until(lambda: all(thread.name != "mdrecall-warm-answer" for thread in threading.enumerate()))
     assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
 
@@ -484,11 +455,11 @@ def test_a_terminal_shows_the_same_colours_in_the_same_order(command: list[str],
 def test_an_interrupted_command_ends_at_once(notes: Workspace) -> None:
     asked = threading.Event()
 
-    def never_answer(connection: socket.socket) -> None:
+    def never_answer(connection: Pipes) -> None:
         greet_and_say(b"")(connection)
         asked.set()
         # The rest of a long request may come later.
-        while connection.recv(1 << 20):
+        while connection.read():
             pass
 
     env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -508,7 +479,7 @@ def test_a_warm_process_ends_on_a_signal_and_when_nobody_asks(notes: Workspace) 
     with warm_process(notes) as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-    assert list_sockets(notes.env) == []
+    assert list_pipes(notes.env) == []
     reader, writer = os.pipe()
     _wait(WarmDoor(notes.env, answer), 0.05, reader)
     assert not select.select([reader], [], [], 0)[0]
@@ -522,7 +493,7 @@ def test_a_process_that_has_the_memory_open_anyway_answers(command: str, notes: 
         with McpServer(str(notes.path), notes.env) as server:
             server.call("memory_search", {"query": "tea"})
             assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)
-        assert list_sockets(notes.env) == []
+        assert list_pipes(notes.env) == []
         return
     env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     start_it = [sys.executable, "-m", "mdrecall", command]
@@ -540,7 +511,7 @@ def test_a_process_that_has_the_memory_open_anyway_answers(command: str, notes: 
             out, _ = process.communicate(timeout=PATIENCE_S)
     # What was printed for another process is not in its own output.
     assert "Ana" not in out
-    assert list_sockets(notes.env) == []
+    assert list_pipes(notes.env) == []
 
 
 def test_nothing_is_imported_to_ask(notes: Workspace) -> None:

@@ -22,21 +22,24 @@ import asyncio
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+import select
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
 from mdrecall.cli.main import answer, main
 from mdrecall.cli.output import REMEDY_BY_REASON, SHOW_SESSION
-from mdrecall.cli.start import ask, find_socket_folder, unpack
+from mdrecall.cli.start import ask, find_pipe_folder, locate_pipes, name_pipe, unpack
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import ADVICE_BY_REASON, LOW_CONFIDENCE_ADVICE, Toolset, advice_for
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
 from tests.doors.calls import Call
-from tests.processes import until
+from tests.processes import PATIENCE_S, until
 
 _BAD = "bad argument"
 _OUTCOMES = {"FileMissing": "missing"} | dict.fromkeys(
@@ -164,13 +167,75 @@ def listening(memory: Memory, env: Mapping[str, str]) -> Iterator[WarmDoor]:
     assert memory.loaded
     with closing(WarmDoor(env, answer)) as door:
         door.open(memory)
-        assert until(lambda: any(name.endswith(".sock") for name in list_sockets(env)))
+        assert until(lambda: any(name.endswith(".pipe") for name in list_pipes(env)))
         yield door
 
 
-def list_sockets(env: Mapping[str, str]) -> list[str]:
-    folder = find_socket_folder(env)
+def list_pipes(env: Mapping[str, str]) -> list[str]:
+    folder = find_pipe_folder(env)
     return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+class Pipes:
+    """The two pipes of a command, seen from one of their ends: as a connection to the other."""
+
+    def __init__(self, folder: str, token: str, *, is_command: bool) -> None:
+        self._asked, self._answer = locate_pipes(folder, token)
+        self._is_command = is_command
+        self._writer: int | None = None
+        if is_command:
+            os.mkfifo(self._asked, 0o600)
+            os.mkfifo(self._answer, 0o600)
+            self._reader = os.open(self._answer, os.O_RDONLY | os.O_NONBLOCK)
+        else:
+            self._reader = os.open(self._asked, os.O_RDWR)
+
+    def send(self, data: bytes) -> None:
+        """Write everything; raise ``OSError`` if nobody reads it."""
+        if self._writer is None:
+            self._writer = os.open(self._asked if self._is_command else self._answer, os.O_WRONLY)
+        while data:
+            data = data[os.write(self._writer, data) :]
+
+    def read(self) -> bytes:
+        """Return what has been written; nothing after the end."""
+        if not select.select([self._reader], [], [], PATIENCE_S)[0]:
+            raise TimeoutError
+        return os.read(self._reader, 1 << 16)
+
+    def close(self) -> None:
+        os.close(self._reader)
+        if self._writer is not None:
+            os.close(self._writer)
+
+
+def connect(env: Mapping[str, str]) -> Pipes:
+    """Call the process that listens, and say nothing yet."""
+    folder = find_pipe_folder(env)
+    (name,) = (name for name in os.listdir(folder) if name.endswith(".pipe"))
+    token = f"{os.getpid()}-{os.urandom(8).hex()}"
+    pipes = Pipes(folder, token, is_command=True)
+    Path(folder, name).write_text(f"{token}\n")
+    return pipes
+
+
+@contextmanager
+def stranger(env: Mapping[str, str], serve: Callable[[Pipes], object]) -> Iterator[None]:
+    """A program of this user that listens where mdrecall would."""
+    folder = find_pipe_folder(env)
+    os.makedirs(folder, mode=0o700)
+    path = os.path.join(folder, name_pipe(".", "index"))
+    os.mkfifo(path, 0o600)
+    listener = os.open(path, os.O_RDWR)
+
+    def accept() -> None:
+        while (token := os.read(listener, 1 << 16).decode().strip()) != "end":
+            with suppress(OSError), closing(Pipes(folder, token, is_command=False)) as connection:
+                serve(connection)
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield
+    os.write(listener, b"end\n")
 
 
 def ask_warm(arguments: list[str], env: Mapping[str, str]) -> tuple[int, str, str] | None:

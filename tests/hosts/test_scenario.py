@@ -46,7 +46,7 @@ COMPACTED = {
 }
 
 #: Waits until the MCP server of the session runs: then it answers commands, too. A moment later the host has its tools.
-WAIT = "for n in $(seq 100); do ls ~/.local/state/mdrecall/warm/*.sock 2>/dev/null && break; sleep 0.1; done; sleep 1"
+WAIT = "for n in $(seq 100); do ls ~/.local/state/mdrecall/warm/*.pipe 2>/dev/null && break; sleep 0.1; done; sleep 1"
 
 
 def ask(host: Host, prompt: str, cwd: Path, *more: str, **env: str) -> str:
