@@ -271,7 +271,7 @@ class ScopedChunks:
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         visible = []
         for match in self._chunks.match_terms(terms):
-            self._met |= match.chunks.keys() & self._hidden
+            self._met |= self._hidden.intersection(match.chunks)
             kept = {chunk: value for chunk, value in match.chunks.items() if chunk not in self._hidden}
             visible.append(match._replace(chunks=kept))
         return visible

@@ -244,6 +244,7 @@ class _Search:
         self._within = within
         self._of_times = by_time.chunks_of_times(self._times) if self._times.has_bonus else []
         self._strengths = score.strengths(matches, weights, within)
+        self._by_words = score.rank(self._strengths, self._size)
         if self._vectors and self._vectors.never_waits and self._options.mode != "keyword":
             by_word = score.word_weights(matches, chunk_count, self._terms)
             asks = self._options.mode == "vector" or not self._is_decided(naming)
@@ -262,7 +263,7 @@ class _Search:
         """True if the words of the query tell what it looks for, so that a slower embedder would add little."""
         if naming.identifiers or naming.phrases or naming.file or self._times.ranges:
             return True
-        first, second, *_ = (*[entry.strength for entry in score.rank(self._strengths, 2)], 0.0, 0.0)
+        first, second, *_ = (*[entry.strength for entry in self._by_words[:2]], 0.0, 0.0)
         # To load numpy for a single question takes a tenth of a second: that is worth it only where words are silent.
         if "numpy" not in sys.modules:
             return first >= _SILENT
@@ -321,12 +322,12 @@ class _Search:
         if not others:
             return []
         cosines = self._vectors.cosines(self._embedded, others) if self._embedded and self._vectors else {}
-        entries = [self._strengths.get(chunk) for chunk in others]
-        entries = [entry for entry in entries if entry.strength or entry.chunk_id in cosines]
+        every = self._strengths.pick(others)
+        entries = [entry for entry in every if entry.strength or entry.chunk_id in cosines]
         traits = self._embedded.traits if self._embedded else Traits()
         best = score.most_promising(entries, cosines, traits, self._vector_weight, self._size)
         chosen = {entry.chunk_id for entry in best}
-        best += [self._strengths.get(chunk) for chunk in others if chunk in self._named and chunk not in chosen]
+        best += [entry for entry in every if entry.chunk_id in self._named and entry.chunk_id not in chosen]
         return self._load(best, cosines)
 
     def _nearest(self, vectors: VectorSearcher, embedded: EmbeddedQuery, limit: int) -> dict[int, float]:
@@ -352,16 +353,16 @@ class _Search:
         found, embedded, options = self._strengths, self._embedded, self._options
         size = self._size
         if embedded is None or self._vectors is None:
-            return self._load(score.rank(found, size), {})
+            return self._load(self._by_words, {})
         cosines = self._nearest(self._vectors, embedded, size)
         if options.mode == "vector" and embedded.trust >= 1:
             self._vector_weight = 1.0
-            return self._load([found.get(chunk_id) for chunk_id in cosines], cosines)
+            return self._load(found.pick(list(cosines)), cosines)
         # What the embedder does not understand is found by words, even where vectors alone are asked for.
         weight = self._vector_weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
-        by_keywords = [entry.chunk_id for entry in score.rank(found, size)]
+        by_keywords = [entry.chunk_id for entry in self._by_words]
         cosines |= self._vectors.cosines(embedded, by_keywords)
-        either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]
+        either = found.pick(list(dict.fromkeys([*by_keywords, *cosines])))
         return self._load(score.most_promising(either, cosines, embedded.traits, weight, size), cosines)
 
     def _load(self, best: Sequence[score.Weighted], cosines: Mapping[int, float]) -> list[Candidate]:

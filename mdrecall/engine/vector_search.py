@@ -138,7 +138,9 @@ class VectorSearcher:
 
     def _nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
         try:
-            found = self._vectors.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
+            found = self._vectors.nearest(query.space, query.vector, limit + 1)
+            if len(found) > limit and found[limit][1] == found[limit - 1][1]:
+                found = self._vectors.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
         except StoreUnavailable as error:
             raise Unavailable(message_with_hint(error)) from error
         # Ties are kept because the order in which chunks were indexed must not decide.

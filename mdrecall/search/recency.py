@@ -7,7 +7,7 @@ A line that was replaced stays a result, because who asks may want to know what 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from mdrecall.search.query import QueryTimes, remove_spans
 from mdrecall.search.score import Memo, find_cost
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
 from mdrecall.text.days import Moment, Place, chunk_day, is_newer
-from mdrecall.text.markdown import heading_above, is_role
+from mdrecall.text.markdown import Passage, heading_above, is_role
 from mdrecall.text.statements import (
     Statement,
     find_change,
@@ -209,9 +209,10 @@ _SURE_CHARS = 3
 _MIN_WORDS = 2
 
 
-#: A candidate, where and when it was written down, its sentences about what the query asks for with the beginnings of
-#: their words, and their heading.
-_Claim: TypeAlias = tuple[Candidate, Place, list[tuple[str, frozenset[str]]], str]
+#: A candidate, and its sentences about what the query asks for with the beginnings of their words.
+_Claim: TypeAlias = tuple[Candidate, list[tuple[str, frozenset[str]]]]
+#: The statements of sentences, each with the passage that it is from and the headings and the text of its chunk.
+_Statements: TypeAlias = Memo[tuple[str, tuple[str, ...], str, Passage], Statement | None]
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -268,25 +269,26 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         return entries
     claims: list[_Claim] = []
     for entry, lines in found:
-        chunk = entry.chunk
-        where = Place(
-            chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), Moment(chunk.mtime_ns / 1e6).today
-        )
-        heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2] if lines else ""
-        sentences = list_sentences("\n".join(lines))[:_MAX_STATEMENTS]
-        claims.append((entry, where, [(each, list_beginnings(each)) for each in sentences], heading))
+        sentences = list_sentences("\n".join(lines))[:_MAX_STATEMENTS] if lines else []
+        claims.append((entry, [(each, list_beginnings(each)) for each in sentences]))
     place = 0
-    read: Memo[tuple[str, str], Statement | None] = Memo(lambda claim: read_claim(*claim))
+    read: _Statements = Memo(lambda claim: read_claim(claim[0], heading_above(*claim[1:]).rpartition(" › ")[2]))
     while place < len(claims):
         others = range(place + 1, len(claims))
         newer = next((n for n in others if _replaces(claims[n], claims[place], context.text, read)), None)
         if newer is None:
             place += 1
             continue
-        entry, where, said, topic = claims.pop(newer)
-        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, said, topic))
+        entry, said = claims.pop(newer)
+        claims.insert(place, (_count_as_much(entry, claims[place][0]), said))
         # The lifted one may itself be older than another; each step brings a newer day to this place.
-    return [entry for entry, *_ in claims]
+    return [entry for entry, _ in claims]
+
+
+def _find_place(entry: Candidate) -> Place:
+    """Return where and when a candidate was written down."""
+    chunk = entry.chunk
+    return Place(chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), Moment(chunk.mtime_ns / 1e6).today)
 
 
 def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
@@ -319,9 +321,9 @@ def _count_held(line: str, beginnings: Sequence[str]) -> int:
     return sum([beginning in line for beginning in beginnings])
 
 
-def _replaces(newer: _Claim, older: _Claim, query: str, read: Mapping[tuple[str, str], Statement | None]) -> bool:
-    (new_entry, new_place, new_ones, topic), (old_entry, old_place, old_ones, old_topic) = newer, older
-    if not new_ones or not old_ones or not is_newer(new_place, old_place):
+def _replaces(newer: _Claim, older: _Claim, query: str, read: _Statements) -> bool:
+    (new_entry, new_ones), (old_entry, old_ones) = newer, older
+    if not new_ones or not old_ones or not is_newer(_find_place(new_entry), _find_place(old_entry)):
         return False
     # What holds for one project says nothing about another.
     if new_entry.chunk.marks.project != old_entry.chunk.marks.project:
@@ -329,7 +331,10 @@ def _replaces(newer: _Claim, older: _Claim, query: str, read: Mapping[tuple[str,
     if _naming_of(old_entry) > _naming_of(new_entry):
         return False
     for (old, words), (new, others) in product(old_ones, new_ones):
-        if may_change(words, others) and (before := read[old, old_topic]) and (after := read[new, topic]):
+        if not may_change(words, others):
+            continue
+        before = read[old, old_entry.chunk.trail, old_entry.chunk.text, old_entry.passage]
+        if before and (after := read[new, new_entry.chunk.trail, new_entry.chunk.text, new_entry.passage]):
             change = find_change(before, after)
             # Who names a number looks for it, though another one holds today.
             if change and not (change.kind in ("number", "date") and _names(query, change.old)):

@@ -15,9 +15,9 @@ import heapq
 import math
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from mdrecall.patterns import compile_later
 from mdrecall.search.query import Naming, is_spelled_out
@@ -110,9 +110,11 @@ class Strengths(NamedTuple):
     identified: Mapping[int, float]
     """The share of the query's identifiers that a chunk holds, if any."""
 
-    def get(self, chunk_id: int) -> Weighted:
-        """Return the strength of one chunk; 0 if it holds no term."""
-        return Weighted(chunk_id, self.by_chunk.get(chunk_id, 0.0), self.identified.get(chunk_id, 0.0))
+    def pick(self, chunks: Sequence[int]) -> list[Weighted]:
+        """Return the strengths of some chunks; 0 for one that holds no term."""
+        known = self.by_chunk.pick(chunks) if isinstance(self.by_chunk, ChunkRows) else self.by_chunk
+        identified = self.identified
+        return [Weighted(chunk, known.get(chunk, 0.0), identified.get(chunk, 0.0)) for chunk in chunks]
 
 
 class Similarity(NamedTuple):
@@ -178,8 +180,8 @@ def _add_up(parts: Sequence[tuple[Mapping[int, float], float]]) -> Mapping[int, 
     if not rows:
         return {}
     # The numbers of chunks lie close together, so a sum for each number between takes less time than to look each up.
-    first = min(int(own.ids.min()) for own, _ in rows)
-    total = numpy.zeros(max(int(own.ids.max()) for own, _ in rows) - first + 1)
+    first = min([int(own.ids[0]) for own, _ in rows])
+    total = numpy.zeros(max([int(own.ids[-1]) for own, _ in rows]) - first + 1)
     for own, weight in rows:
         total[own.ids - first] += weight * own.values_of
     (places,) = total.nonzero()
@@ -188,15 +190,16 @@ def _add_up(parts: Sequence[tuple[Mapping[int, float], float]]) -> Mapping[int, 
 
 def _to_rows(numpy: Any, values: Mapping[int, float]) -> ChunkRows:
     ids = numpy.fromiter(values, numpy.int64, len(values))
-    return ChunkRows(ids, numpy.fromiter(values.values(), numpy.float64, len(values)))
+    order = ids.argsort()
+    return ChunkRows(ids[order], numpy.fromiter(values.values(), numpy.float64, len(values))[order])
 
 
 def rank(found: Strengths, limit: int) -> list[Weighted]:
     """Return the best chunks by their terms, and those that tie with the last one."""
     worth = _largest(found.by_chunk, limit)
-    for chunk_id, share in found.identified.items():
-        worth[chunk_id] = found.get(chunk_id).strength + IDENTIFIER_BONUS * share
-    return [found.get(chunk_id) for chunk_id in _strongest(worth, limit)]
+    for entry in found.pick(list(found.identified)):
+        worth[entry.chunk_id] = entry.strength + IDENTIFIER_BONUS * entry.identified
+    return found.pick(_strongest(worth, limit))
 
 
 def _largest(values: Mapping[int, float], limit: int) -> dict[int, float]:
@@ -355,7 +358,7 @@ _MOST_REMEMBERED_CHARS = 4_000_000
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 # Spaces for all that no word consists of.
-_SPACED = {code: " " for code in range(128) if not (chr(code).isdigit() or chr(code).islower())}
+_PLAIN = bytes(ord(char.lower()) if char.isascii() and char.isalnum() else 32 for char in map(chr, range(256)))
 # A character beyond ASCII, or a capital inside a word that is cut there. `re` can skip to the set at the start.
 _ODD = compile_later("[^\x00-@\\[-\x7f](?:(?<=[^\x00-\x7f\\s])|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))")
 
@@ -422,47 +425,63 @@ class Features(NamedTuple):
     """
 
 
-class Words(NamedTuple):
-    """The words of a text, ready to be looked for."""
-
-    plain: str
-    """The text in lower case with spaces for all that is no letter or digit, and for odd words."""
-    odd: Sequence[tuple[int, str]]
-    """Where words begin whose terms are not just their stems: they go beyond ASCII, or have a capital inside."""
+#: The words of a text: the text in lower case with spaces for all that is no ASCII letter or digit, and for odd words;
+#: then where these begin: their terms are not just their stems, as they go beyond ASCII or have a capital inside.
+Words: TypeAlias = tuple[bytes, Sequence[tuple[int, str]]]
 
 
 def read_words(text: str) -> Words:
     """Return the words of a text, at the places where they stand in it."""
-    odd: list[tuple[int, str]] = []
-    plain, end = "", 0
+    plain, odd, end = text.encode("ascii", "replace").translate(_PLAIN), list[tuple[int, str]](), 0
     for found in _ODD.finditer(text):
         if (at := found.start()) >= end:
             start = max(text.rfind(" ", end, at), text.rfind("\n", end, at), end - 1) + 1
-            plain += text[end:start]
             # It ends with the run of characters without a space that the odd one is in.
             end = at + len(text[at:].split(None, 1)[0])
             odd.append((start, text[start:end]))
-            plain += " " * (end - start)
-    return Words((plain + text[end:]).lower().translate(_SPACED), odd)
+            plain = plain[:start] + b" " * (end - start) + plain[end:]
+    return plain, odd
+
+
+class ReadText(NamedTuple):
+    """The text of a chunk, cut into passages."""
+
+    passages: Sequence[Passage]
+    titles: Mapping[int, str]
+    """Its headings by their lines; as line -1, its path and the headings above it."""
+    words: Words
+    """The words of the titles, and then those of the text."""
+    starts: Sequence[int]
+    """Where the titles and the passages begin among the words."""
 
 
 class TextMemory:
-    """Remembers the passages and the words of texts: the same notes return."""
+    """Remembers the passages and the words of chunks: the same notes return."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[list[Passage], Words]] = {}
+        self._read: dict[Hashable, ReadText] = {}
         self._chars = 0
 
-    def read(self, text: str) -> tuple[list[Passage], Words]:
-        """Return the passages and the words of a text."""
-        read = self._read.get(text)
+    def read(self, chunk: StoredChunk) -> ReadText:
+        """Return the text of a chunk with its passages and words."""
+        key = chunk.path, chunk.trail, chunk.text
+        read = self._read.get(key)
         if read is None:
-            read = split_passages(text), read_words(text)
-            self._chars += len(text)
+            read = _read_text(chunk)
+            self._chars += len(chunk.text)
             if self._chars > _MOST_REMEMBERED_CHARS:
-                self._read, self._chars = {}, len(text)
-            self._read[text] = read
+                self._read, self._chars = {}, len(chunk.text)
+            self._read[key] = read
         return read
+
+
+def _read_text(chunk: StoredChunk) -> ReadText:
+    passages, lines = split_passages(chunk.text), chunk.text.split("\n")
+    above = {-1: "\n".join((title_text(chunk.path), *titles(chunk.trail)))}
+    above |= {line: heading_title(lines[line].strip()) for line in {entry.heading for entry in passages} - {-1}}
+    *starts, offset = accumulate([len(title) + 1 for title in above.values()], initial=0)
+    starts += [offset + entry.start for entry in passages]
+    return ReadText(passages, above, read_words("\n".join((*above.values(), chunk.text))), starts)
 
 
 class Memo(dict[_K, _V]):
@@ -491,19 +510,15 @@ class TermFinder:
         ]
         # Every word with one of the terms begins so. Of two beginnings, the shorter finds what the longer does.
         keys = sorted({common_beginning(term) for term in wanted if term.isascii()})
-        self._keys = [f" {key}" for place, key in enumerate(keys) if not key.startswith(tuple(keys[:place]))]
-        self._words: Memo[str, int] = Memo(lambda word: self._read((stem(word),)))
+        shortest = (key for place, key in enumerate(keys) if not key.startswith(tuple(keys[:place])))
+        self._keys = [f" {key}".encode() for key in shortest]
+        self._words: Memo[bytes, int] = Memo(lambda word: self._read((stem(word.decode()),)))
         self._odd_words: Memo[str, int] = Memo(lambda word: self._read(analyser.terms_of(word)))
         self.identifiers = sum(map(bits.__getitem__, weights.identifiers))
         #: The share of the query's weight that some terms have.
         self.shares: Memo[int, float] = Memo(
-            lambda held: weights.share(term for term, bit in bits.items() if held & bit)
+            lambda held: weights.share([term for term, bit in bits.items() if held & bit])
         )
-
-    def find(self, text: str) -> int:
-        """Return the query terms that a text holds."""
-        (held,) = self.find_each([read_words(text)], [0])
-        return self.add_names(held, text)
 
     def find_each(self, texts: Sequence[Words], starts: Sequence[int]) -> list[int]:
         """Return the words of the query that each section holds of texts that are joined by spaces.
@@ -511,24 +526,24 @@ class TermFinder:
         ``starts`` is where the sections begin; the first begins with the first text.
         """
         found = [0] * len(starts)
-        words, plain = self._words, " ".join(["", *[text.plain for text in texts], ""])
+        words, plain = self._words, b" ".join([b"", *[own for own, _ in texts], b""])
         for key in self._keys:
             at = plain.find(key)
             while at >= 0:
-                end = plain.find(" ", at + 1)
+                end = plain.find(b" ", at + 1)
                 if held := words[plain[at + 1 : end]]:
                     found[bisect_right(starts, at) - 1] |= held
                 at = plain.find(key, end)
         offset = 0
-        for text in texts:
-            for start, word in text.odd:
+        for own, odd in texts:
+            for start, word in odd:
                 # Without spaces between words, one may go on through several sections.
                 begin = offset + start
                 first, last = bisect_right(starts, begin) - 1, bisect_left(starts, begin + len(word))
                 for section in range(first, last):
                     until = starts[section + 1] - begin if section + 1 < last else len(word)
                     found[section] |= self._odd_words[word[max(0, starts[section] - begin) : until]]
-            offset += len(text.plain) + 1
+            offset += len(own) + 1
         return found
 
     def _read(self, terms: Collection[str]) -> int:
@@ -550,94 +565,76 @@ class TermFinder:
         return held & self._every
 
 
-def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[Passage, Features]]]:
-    """Return the passages of each chunk in reading order, each with its features."""
+def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[int, Passage, Features]]]:
+    """Return the passages of each chunk that say something, in reading order, each with its place and its features."""
     finder = TermFinder(query.weights, query.analyser)
     memory = query.texts or TextMemory()
-    passages, words = zip(*[memory.read(found.chunk.text) for found in chunks], strict=True)
-    above = [_list_titles(found, cut) for found, cut in zip(chunks, passages, strict=True)]
-    # The words of all passages are looked for at once, and then those of all titles.
-    offsets = accumulate([len(own.plain) + 1 for own in words], initial=0)
-    starts = [offset + entry.start for offset, cut in zip(offsets, passages, strict=False) for entry in cut]
-    held = iter(finder.find_each(words, starts))
-    listed = [title for titles_of in above for title in titles_of.values()]
-    starts = list(accumulate([len(title) + 1 for title in listed[:-1]], initial=0))
-    titled = iter(finder.find_each([read_words("\n".join(listed))], starts))
+    texts = [memory.read(found.chunk) for found in chunks]
+    # The words of all titles and passages are looked for at once.
+    offsets = accumulate([len(text.words[0]) + 1 for text in texts], initial=0)
+    starts = [offset + start for offset, text in zip(offsets, texts, strict=False) for start in text.starts]
+    held = iter(finder.find_each([text.words for text in texts], starts))
     read = []
-    for found, cut, own in zip(chunks, passages, above, strict=True):
-        has, is_under = list(islice(held, len(cut))), dict(zip(own, islice(titled, len(own)), strict=True))
+    for found, text in zip(chunks, texts, strict=True):
+        titled, has = list(islice(held, len(text.titles))), list(islice(held, len(text.passages)))
         if not found.weighted.strength:  # Only its vector was found, and there is no term to look for.
-            has, is_under = [0] * len(has), dict.fromkeys(is_under, 0)
-        read.append(_read_passages(found, query, finder, cut, has, own, is_under))
+            titled, has = [0] * len(titled), [0] * len(has)
+        read.append(_read_passages(found, query, finder, text, titled, has))
     return read
 
 
-def _list_titles(found: ReadChunk, passages: Sequence[Passage]) -> dict[int, str]:
-    """Return the headings of a chunk by their lines; as line -1, its path and the headings above it."""
-    above = {-1: "\n".join((title_text(found.chunk.path), *titles(found.chunk.trail)))}
-    headings = {entry.heading for entry in passages} - {-1}
-    lines = found.chunk.text.split("\n") if headings else []
-    return above | {number: heading_title(lines[number].strip()) for number in headings}
-
-
 def _read_passages(
-    found: ReadChunk,
-    query: Query,
-    finder: TermFinder,
-    passages: Sequence[Passage],
-    held: list[int],
-    above: Mapping[int, str],
-    titled: dict[int, int],
-) -> list[tuple[Passage, Features]]:
-    """Return the passages of a chunk with their features; ``held`` and ``titled`` are what they and titles hold."""
-    text, trail, naming, shares = found.chunk.text, titles(found.chunk.trail), query.naming, finder.shares
+    found: ReadChunk, query: Query, finder: TermFinder, text: ReadText, title_terms: list[int], held: list[int]
+) -> list[tuple[int, Passage, Features]]:
+    """Return the passages of a chunk; ``title_terms`` and ``held`` are the terms of its titles and passages."""
+    whole_text, naming, shares, passages = found.chunk.text, query.naming, finder.shares, text.passages
     if query.weights.names:
-        held = [finder.add_names(own, text[entry.start : entry.end]) for own, entry in zip(held, passages, strict=True)]
-        titled = {line: finder.add_names(own, above[line]) for line, own in titled.items()}
-    chunk_held = titled[-1]
+        cut = [whole_text[entry.start : entry.end] for entry in passages]
+        held = list(map(finder.add_names, held, cut))
+        title_terms = list(map(finder.add_names, title_terms, text.titles.values()))
+    titled = dict(zip(text.titles, title_terms, strict=True))
+    above = chunk_held = titled[-1]
     for terms in held:
         chunk_held |= terms
-    words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * max([shares[terms] for terms in held])
+    most = max([shares[terms] for terms in held])
+    words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * most
     whole = found.similarity.value if found.similarity else None
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
     identifiers = finder.identifiers
     identifier_count = identifiers.bit_count() + len(naming.phrases)
-    file_bonus = naming.file_bonus(found.chunk.path)
-    headings = {**above, -1: trail[-1] if trail else ""}
-    bonuses = {line: max(file_bonus, naming.heading_bonus(heading)) for line, heading in headings.items()}
+    bonuses = dict.fromkeys(text.titles, naming.file_bonus(found.chunk.path))
+    trail = titles(found.chunk.trail)
+    for line, above_it in {**text.titles, -1: trail[-1] if trail else ""}.items():
+        bonuses[line] = max(bonuses[line], naming.heading_bonus(above_it))
     # What the passages before and after hold; the first and the last have one neighbour only.
     around = (0, *held, 0)
+    # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
+    is_silent = bool(found.weighted.strength) and not most
     read = []
     for place, passage in enumerate(passages):
-        own = held[place]
+        own, heading = held[place], passage.heading
         covered = shares[own]
+        beside = shares[around[place] | own | around[place + 2]] - covered
+        likeness, cosine = (alike[place], found.cosines[place]) if place < len(alike) else (whole, None)
+        bonus = bonuses[heading]
+        if not (covered or beside or likeness or bonus or (is_silent and not place)):
+            continue
         identified = 0.0
         if identifier_count:
-            phrases = naming.find_phrases(text[passage.start : passage.end])
+            phrases = naming.find_phrases(whole_text[passage.start : passage.end])
             identified = ((identifiers & own).bit_count() + phrases) / identifier_count
-        has_cosine = place < len(alike)
+        title = shares[above | titled[heading] | own] - covered
         # In the order of the fields: there are about a hundred for each query.
         features = Features(
-            words,
-            covered,
-            shares[around[place] | own | around[place + 2]] - covered,
-            shares[titled[-1] | titled[passage.heading] | own] - covered,
-            alike[place] if has_cosine else whole,
-            whole,
-            found.cosines[place] if has_cosine else None,
-            identified,
-            bonuses[passage.heading],
-            own,
-            chunk_held,
-            found.translated,
+            words, covered, beside, title, likeness, whole, cosine, identified, bonus, own, chunk_held, found.translated
         )
-        read.append((passage, features))
+        read.append((place, passage, features))
     return read
 
 
 def passage_worths(read: Sequence[Features], chunk_identified: float, query: Query) -> list[float]:
     """Return the worth of each passage of a chunk: the mean of both, and what its neighbours and title add."""
-    if query.by_vectors_only:
+    if query.by_vectors_only or not read:
         return [_alike(features) for features in read]
     # A chunk has a vector or none, and so have all its passages.
     first = read[0]

@@ -129,7 +129,7 @@ class Candidate(NamedTuple):
     more: tuple[Passage, ...] = ()
     """The passages beside it that are shown with it."""
     file_factor: float = 1.0
-    """The factor for coming after several better ones from its file. It decides which results there are, no score."""
+    """The factor for coming after several better ones from its file, for an explanation. It changes no score."""
     why: Why = ()
     reranked: float | None = None
     """The reranker's score, which is shown instead of the score; None if it has none."""
@@ -156,24 +156,20 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
     passages = []
     chunks = [candidate.found for candidate in candidates]
     for found, read in zip(chunks, read_chunks(chunks, query) if chunks else (), strict=True):
-        worths = passage_worths([features for _, features in read], found.weighted.identified, query)
-        # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
-        is_silent = bool(found.weighted.strength) and not sum([features.coverage for _, features in read])
+        worths = passage_worths([features for *_, features in read], found.weighted.identified, query)
         marked, is_asked = found.chunk.marks.speaker, False
-        for place, ((passage, features), worth) in enumerate(zip(read, worths, strict=True)):
-            has_words = features.coverage or (is_silent and not place)
-            if has_words or features.likeness or features.naming or features.neighbours:
-                if marked and not passage.speaker:
-                    passage = passage._replace(speaker=marked)
-                if passage.speaker and is_user(passage.speaker):
-                    user_factor = user_factor or find_user_factor(context)
-                    said = found.chunk.text[passage.start : passage.end]
-                    is_asked = _is_of_coding(found.chunk) and is_question(said)
-                    worth *= _QUESTION_FACTOR if is_asked else user_factor
-                elif is_asked:
-                    is_asked, said = False, found.chunk.text[passage.start : passage.end]
-                    worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
-                passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
+        for (place, passage, features), worth in zip(read, worths, strict=True):
+            if marked and not passage.speaker:
+                passage = passage._replace(speaker=marked)
+            if passage.speaker and is_user(passage.speaker):
+                user_factor = user_factor or find_user_factor(context)
+                said = found.chunk.text[passage.start : passage.end]
+                is_asked = _is_of_coding(found.chunk) and is_question(said)
+                worth *= _QUESTION_FACTOR if is_asked else user_factor
+            elif is_asked:
+                is_asked, said = False, found.chunk.text[passage.start : passage.end]
+                worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
+            passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
     return passages
 
 
@@ -237,11 +233,10 @@ def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[
 
 def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Map worth and age to one score, and sort best first."""
-    scores = [score_of(entry, context) for entry in candidates]
     # Most have the score that they were made with.
-    pairs = zip(candidates, scores, strict=True)
-    scored = [entry if entry.score == score else entry._replace(score=score) for entry, score in pairs]
-    return sorted(scored, key=_order)
+    is_changed = [one.decay != 1 or one.speaker or one.time or one.weight or not one.score for one in candidates]
+    pairs = zip(candidates, is_changed, strict=True)
+    return sorted([one._replace(score=score_of(one, context)) if new else one for one, new in pairs], key=_order)
 
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
@@ -308,7 +303,7 @@ def shown_span(entry: Candidate) -> Passage:
 
 def drop_repeated(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Drop a passage that a coding agent keeps if another one holds it word for word, which has its place then."""
-    if not any(host_of(entry.chunk.path) for entry in candidates):
+    if not any(map(host_of, {entry.found.chunk.path for entry in candidates})):
         return list(candidates)
     kept: list[tuple[Candidate, bool, str]] = []
     for entry in candidates:
@@ -347,11 +342,12 @@ def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) 
     They come first, in the order of their scores, and the others after them.
     """
     places = places_in_files([entry.found.chunk.path for entry in candidates])
-    factors = [_REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for place in places]
-    order = sorted(range(len(candidates)), key=lambda place: -candidates[place].score * factors[place])
+    factors = [1.0 if place < _FULL_RESULTS else _REPEATED_FILE ** (place + 1 - _FULL_RESULTS) for place in places]
+    counted = [entry.score * factor for entry, factor in zip(candidates, factors, strict=True)]
+    order = sorted(range(len(candidates)), key=counted.__getitem__, reverse=True)
     chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
     ordered = ((candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest)))
-    return [entry if factor == 1 else entry._replace(file_factor=factor) for entry, factor in ordered]
+    return [one._replace(file_factor=factor) if factor != 1 and context.explain else one for one, factor in ordered]
 
 
 def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -372,7 +368,8 @@ def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) 
 
 def drop_low_reranked(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Drop what the reranker scores below the minimum score of the request."""
-    return [entry for entry in candidates if entry.shown_score >= context.options.min_reranked_score]
+    least = context.options.min_reranked_score
+    return [entry for entry in candidates if entry.shown_score >= least] if least else list(candidates)
 
 
 def _text_to_rerank(entry: Candidate) -> str:

@@ -158,8 +158,6 @@ _ROUNDED_AWAY = 10.0**-PLACES
 # A slice of 512 rows of 256 numbers as floats fits into the second-level cache: with slices of 2,048 rows a million
 # products took a third more time.
 _SLICE_NUMBERS = 512 * 256
-# The linear algebra library multiplies as many numbers on the thread that asks for it.
-_NUMBERS_AT_ONCE = 32 * 256
 # Blocks are added by the dozen, because each addition looks up where its rows belong.
 _BLOCKS_AT_ONCE = 32
 # Rows of removed chunks stay where they are until they are a sixteenth of all, because moving the rest takes longer.
@@ -193,7 +191,7 @@ class VectorChanges(Protocol):
         """
 
     def passages_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
-        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
+        """Return the packed vectors of the passages of chunks, end to end. A chunk without any is left out."""
 
 
 class MatrixEngine:
@@ -214,9 +212,12 @@ class MatrixEngine:
         self._ids = numpy.empty(0, numpy.int64)
         self._rows = numpy.empty((0, dimensions), numpy.int8)
         self._lengths = numpy.empty(0, numpy.float32)
+        self._is_measured = False  # True if all lengths are known.
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
         self._signs = SignCodes(dimensions)
+        # The four numbers that each byte of a passage's vector stands for.
+        self._unpacked = numpy.frombuffer(b"".join(_UNPACKED), numpy.int8).reshape(4, 256).T.astype(numpy.float32)
         self._query: tuple[bytes, Any] = b"", None
         """The last query, and the same as whole numbers: each search asks for it three times."""
         self._compared: tuple[bytes, Any] = b"", None
@@ -281,10 +282,13 @@ class MatrixEngine:
         if not blobs:
             return {}
         wanted = self._read_query(query)
-        rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
-        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).astype(numpy.float64).round(PLACES)
-        known = (cosines * _GAIN).round(PLACES).clip(-1.0, 1.0).tolist()
-        ends = list(accumulate(len(blob) // len(wanted) for blob in blobs.values()))
+        width = -(-len(wanted) // 4)
+        packed = numpy.frombuffer(b"".join(blobs.values()), numpy.uint8).reshape(-1, width)
+        rows = self._unpacked.take(packed, 0).reshape(len(packed), 4 * width)[:, : len(wanted)]
+        # Only a vector without length consists of zeros.
+        cosines = _divide(_multiply(rows, wanted), _lengths(rows) * packed.any(1), wanted)
+        known = (cosines.astype(numpy.float64).round(PLACES) * _GAIN).round(PLACES).clip(-1.0, 1.0).tolist()
+        ends = list(accumulate([len(blob) // width for blob in blobs.values()]))
         return {chunk_id: known[start:end] for chunk_id, start, end in zip(blobs, [0, *ends], ends, strict=False)}
 
     def _read_query(self, query: bytes) -> Any:
@@ -312,6 +316,7 @@ class MatrixEngine:
         products = numpy.empty(self._count, numpy.float32)
         for start, end in self._slices(0, self._count):
             self._multiply_rows(slice(start, end), query, products[start:end])
+        self._is_measured = True
         cosines = _divide(products, self._lengths[: self._count], query)
         cosines[self._dead] = _DEAD_COSINE
         return cosines
@@ -320,8 +325,8 @@ class MatrixEngine:
         """Write the products of some rows and the query, and measure the lengths of rows that are not known yet."""
         part = self._slice[: len(products)]
         part[...] = self._rows[places]
-        products[...] = _multiply(part, query)
-        if (self._lengths[places] == _UNKNOWN_LENGTH).any():
+        _multiply(part, query, products)
+        if not self._is_measured and (self._lengths[places] == _UNKNOWN_LENGTH).any():
             self._lengths[places] = _lengths(part)
 
     def _slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -392,7 +397,7 @@ class MatrixEngine:
         self._write(slice(first, end), rows)
 
     def _write(self, places: Any, rows: Any) -> None:
-        self._rows[places], self._lengths[places] = rows, _UNKNOWN_LENGTH
+        self._rows[places], self._lengths[places], self._is_measured = rows, _UNKNOWN_LENGTH, False
         self._signs.forget(places.start if isinstance(places, slice) else int(places[0]))
 
     def _reserve(self, count: int) -> None:
@@ -437,22 +442,12 @@ def _keep_best(ids: Any, cosines: Any) -> tuple[Any, Any]:
     return ids[is_first], numpy.maximum.reduceat(cosines, numpy.flatnonzero(is_first))
 
 
-def _multiply(rows: Any, query: Any) -> Any:
-    """Return the product of each row and the query.
-
-    ``rows @ query`` would wake a second thread of the linear algebra library even for a few hundred rows, and waiting
-    for it costs many times what the product does; so it gets a few rows at a time. That changes no result: sums of
-    whole numbers have no rounding.
-    """
+def _multiply(rows: Any, query: Any, products: Any = None) -> Any:
+    """Return the product of each row and the query, without rounding: all numbers are whole."""
     import numpy
 
-    count, width = rows.shape
-    step = max(1, _NUMBERS_AT_ONCE // width)
-    whole = count - count % step
-    products = numpy.empty(count, numpy.float32)
-    numpy.matmul(rows[:whole].reshape(-1, step, width), query, out=products[:whole].reshape(-1, step))
-    numpy.matmul(rows[whole:], query, out=products[whole:])
-    return products
+    # ``rows @ query`` would wake a second thread even for a few hundred rows, and waiting for it costs many times more.
+    return numpy.einsum("ij,j->i", rows, query, out=products)
 
 
 def _lengths(rows: Any) -> Any:

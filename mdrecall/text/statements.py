@@ -35,7 +35,8 @@ _SPEAKER = compile_later(r"^(?:user|assistant|human|agent|me)\s?:\s+", re.IGNORE
 _COMMENT = compile_later(r"<!--.*?-->")
 _EMPHASIS = compile_later(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
-_SENTENCE_END = compile_later(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
+_SENTENCE_END = compile_later(r"\s(?<=[^\W\d_]{3}[.!?]\s)\s*|(?<=[。！？])")
+_ASCII_SENTENCE_END = compile_later(r"\s(?<=[A-Za-z]{3}[.!?]\s)\s*")
 _COLON = compile_later(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
 _RUNS = compile_later(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
 # In a script without spaces: "PostgreSQL", "abc123", "14:00".
@@ -100,9 +101,7 @@ def read_claim(sentence: str, topic: str) -> Statement | None:
 
 def list_beginnings(sentence: str) -> frozenset[str]:
     """Return how the words of a sentence begin; nothing if there are others than ASCII ones."""
-    if not sentence.isascii():
-        return frozenset()
-    return frozenset([word[:_BEGINNING] for word in _RUNS.findall(sentence.lower())])
+    return frozenset([word[:_BEGINNING] for word in _RUNS.findall(sentence.lower())] if sentence.isascii() else ())
 
 
 def may_change(old: Set[str], new: Set[str]) -> bool:
@@ -129,7 +128,8 @@ def _is_no_claim(line: str) -> bool:
 
 
 def _split_sentences(line: str) -> list[str]:
-    return _SENTENCE_END.split(line) if _holds_any(line, ".!?。！？") else [line]
+    end = _ASCII_SENTENCE_END if line.isascii() else _SENTENCE_END
+    return end.split(line) if _holds_any(line, ".!?。！？") else [line]
 
 
 def _clean(line: str) -> str:

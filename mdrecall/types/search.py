@@ -1,6 +1,6 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
@@ -97,7 +97,7 @@ class ChunkRows(Mapping[int, float]):
     """A value for each of many chunks, as two arrays of numpy: a search adds up thousands of them."""
 
     def __init__(self, ids: Any, values: Any) -> None:
-        """``ids`` are the numbers of the chunks, each of which occurs once."""
+        """``ids`` are the numbers of the chunks in ascending order, each of which occurs once."""
         self.ids, self.values_of = ids, values
 
     def __len__(self) -> int:
@@ -107,16 +107,16 @@ class ChunkRows(Mapping[int, float]):
         return iter(self.ids.tolist())
 
     def __getitem__(self, chunk_id: int) -> float:
-        places = (self.ids == chunk_id).nonzero()[0]
-        if not len(places):
-            raise KeyError(chunk_id)
-        return float(self.values_of[places[0]])
+        return self.pick([chunk_id])[chunk_id]
+
+    def pick(self, chunks: Sequence[int]) -> dict[int, float]:
+        """Return the values of some chunks; one that has none is left out."""
+        places = self.ids.searchsorted(chunks).clip(max=len(self.ids) - 1) if len(self.ids) else self.ids
+        found = zip(chunks, self.ids[places].tolist(), self.values_of[places].tolist(), strict=False)
+        return {chunk_id: value for chunk_id, there, value in found if there == chunk_id}
 
     def items(self) -> ItemsView[int, float]:
         return dict(zip(self.ids.tolist(), self.values_of.tolist(), strict=True)).items()
-
-    def keys(self) -> KeysView[int]:
-        return dict.fromkeys(self.ids.tolist()).keys()
 
 
 class Match(NamedTuple):

@@ -7,6 +7,7 @@ from mdrecall.search.query import parse_query
 from mdrecall.search.score import TermFinder, TextMemory, Weights, read_words, weigh
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser
+from mdrecall.types.documents import StoredChunk
 from mdrecall.types.search import Match
 
 WORDS = (
@@ -33,8 +34,11 @@ class Finder:
         self.finder, self._terms = TermFinder(weights, Analyser()), list(weights.by_term)
 
     def find(self, text: str) -> set[str]:
-        held = self.finder.find(text)
+        held = self.find_bits(text)
         return {term for place, term in enumerate(self._terms) if held >> place & 1}
+
+    def find_bits(self, text: str) -> int:
+        return self.finder.add_names(self.finder.find_each([read_words(text)], [0])[0], text)
 
 
 def finder_for(query: str) -> Finder:
@@ -80,10 +84,10 @@ def test_a_name_may_have_many_underscores() -> None:
 
 
 def test_shares_are_of_the_weight_of_the_query() -> None:
-    finder = finder_for("deploy search").finder
-    assert finder.shares[finder.find("nothing of it")] == 0
-    assert finder.shares[finder.find("search the deployed")] == 1
-    assert 0 < finder.shares[finder.find("search")] < 1
+    finder = finder_for("deploy search")
+    shares = [finder.finder.shares[finder.find_bits(text)] for text in ("none of it", "search the deployed", "search")]
+    assert shares[:2] == [0, 1]
+    assert 0 < shares[2] < 1
 
 
 NOTE = st.lists(
@@ -128,7 +132,8 @@ def _read_terms(text: str, weights: Weights) -> frozenset[str]:
 
 def test_only_so_much_text_is_remembered() -> None:
     texts = TextMemory()
-    notes = [f"note {number} " + "word " * 20_000 for number in range(50)]
+    every = [f"note {number} " + "word " * 20_000 for number in range(50)]
+    notes = [StoredChunk(number, "memory", "a.md", 1, 1, text, (), 0) for number, text in enumerate(every)]
     read = [texts.read(note) for note in notes]
     assert texts.read(notes[-1]) is read[-1]
     assert texts.read(notes[0]) is not read[0]

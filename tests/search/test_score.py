@@ -1,5 +1,6 @@
 import math
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from mdrecall.search.score import (
     IDENTIFIER_BONUS,
     Strengths,
+    Weighted,
     idf,
     leave_out_stop_words,
     mix,
@@ -18,7 +20,7 @@ from mdrecall.search.score import (
     weigh,
     wordless_worth,
 )
-from mdrecall.types.search import Match, Term
+from mdrecall.types.search import ChunkRows, Match, Term
 
 shares = st.floats(0, 1)
 
@@ -74,15 +76,14 @@ def test_chunks_with_an_identifier_come_before_those_that_hold_more_words() -> N
     matches = [name, *(match(f"word{n}", {1: 0.9, 2: 0.9}) for n in range(3))]
     found = strengths(matches, weigh(matches, 100, frozenset({"dec-0054"})))
     assert rank(found, 1)[0].chunk_id == 7
-    assert found.get(7).identified == 1.0
-    assert found.get(1).identified == 0.0
+    assert [entry.identified for entry in found.pick([7, 1])] == [1.0, 0.0]
     assert weigh(matches, 100, frozenset({"dec-0054", "other"})).identifiers == {"dec-0054"}
 
 
 def test_of_two_identifiers_each_counts_half() -> None:
     matches = [match("abc123", {1: 1.0, 2: 1.0}), match("xyz789", {1: 1.0})]
     found = strengths(matches, weigh(matches, 100, frozenset({"abc123", "xyz789"})))
-    assert (found.get(1).identified, found.get(2).identified) == (1.0, 0.5)
+    assert [entry.identified for entry in found.pick([1, 2])] == [1.0, 0.5]
 
 
 def test_the_limit_keeps_the_best() -> None:
@@ -188,8 +189,8 @@ def test_only_the_chunks_that_are_given_count() -> None:
     everything, some = strengths(matches, weights), strengths(matches, weights, {1, 3})
     assert {one.chunk_id for one in rank(everything, 9)} == {1, 2, 3}
     assert {one.chunk_id for one in rank(some, 9)} == {1, 3}
-    assert some.get(1) == everything.get(1)
-    assert (some.get(2).strength, some.get(2).identified) == (0.0, 0.0)
+    assert some.pick([1]) == everything.pick([1])
+    assert some.pick([2]) == [Weighted(2, 0.0)]
 
 
 def test_a_rare_term_weighs_as_bm25_says() -> None:
@@ -197,3 +198,10 @@ def test_a_rare_term_weighs_as_bm25_says() -> None:
     assert idf(10, 100) == pytest.approx(math.log(1 + 90.5 / 10.5))
     assert idf(0, 100) == idf(1, 100)
     assert idf(100, 50) == pytest.approx(math.log(1 + 0.5 / 100.5))
+
+
+def test_the_values_of_some_chunks_are_picked_from_many() -> None:
+    rows = ChunkRows(numpy.array([2, 5, 9]), numpy.array([0.2, 0.5, 0.9]))
+    assert rows.pick([9, 1, 2, 12]) == {9: 0.9, 2: 0.2}
+    assert ChunkRows(numpy.array([], numpy.int64), numpy.array([])).pick([1]) == {}
+    assert rows.get(3) is None

@@ -227,3 +227,25 @@ def test_passages_are_packed_alike_with_numpy_and_without(vectors: list[list[int
     chunks = [b"".join(blobs), b"".join(blobs[:2]), b""]
     without = [b"".join(room._pack(part[at : at + 6]) for at in range(0, len(part), 6)) for part in chunks]
     assert room._pack_passages_numpy(chunks, 6) == without
+
+
+@pytest.mark.parametrize("size", [6, 64])
+def test_a_matrix_compares_packed_passages_like_unpacked_ones(size: int) -> None:
+    from mdrecall.store import vectors as room
+
+    draw = random.Random(size)
+    vectors = [[draw.randint(-127, 127) for _ in range(size)] for _ in range(5)]
+    vectors[3] = [0] * size
+    packed = pack_passages([b"".join(array("b", vector).tobytes() for vector in vectors)], size)[0]
+
+    class Packed(BlockSpace):
+        def passages_of(self, ids: object) -> dict[int, bytes]:
+            return {7: packed}
+
+    query = array("f", [draw.uniform(-1, 1) for _ in range(size)])
+    (asked,) = to_int8([query.tobytes()])
+    rows = array("b", unpack_passages(packed, size))
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    cosines = [cosine(part, array("b", asked)) if any(part) else 0.0 for part in parts]
+    found = room.MatrixEngine(size).passage_cosines(Packed(apsw.Connection(":memory:")), query.tobytes(), [7])
+    assert found == {7: pytest.approx(room.correct_passage_cosines(cosines), abs=2e-5)}

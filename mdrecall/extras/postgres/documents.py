@@ -666,7 +666,7 @@ class _SpaceRows:
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         found = self._now.rows(_SOME.format("passages"), self._number, wanted) if (wanted := list(ids)) else []
-        return {number: vectors.unpack_passages(packed, self._dimensions) for number, packed in found if packed}
+        return {number: packed for number, packed in found if packed}
 
 
 def _read_space(now: Transaction, row: SpaceRow) -> StoredSpace:

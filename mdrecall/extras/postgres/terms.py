@@ -362,7 +362,7 @@ class PostgresTerms:
         tokens = _split(word)
         if len(tokens) != 1:
             return dict.fromkeys(self.find(((word,), False)), 1.0)
-        found, often = (column[: -1 - ROW_BUDGET : -1] for column in self._weigh(tokens[0][0]))
+        found, often = (column[-ROW_BUDGET:] for column in self._weigh(tokens[0][0]))
         saturations = often / (often + _K1 * (1 - _B + _B * self._lengths[found] / self._average))
         return ChunkRows(self._ids[found], saturations)
 

@@ -137,8 +137,8 @@ def _gather(
         return [stages.Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in score.rank(found, len(entries))]
     named = {_find_line(entries, number, document.line) for number, document in enumerate(documents)}
     candidates = []
-    for number, (place, chunk, _) in enumerate(entries):
-        weighted = found.get(number)
+    every = found.pick(range(len(entries)))
+    for (number, (place, chunk, _)), weighted in zip(enumerate(entries), every, strict=True):
         if number in named or weighted.strength:
             document = documents[place]
             line = document.line - chunk.start_line if number in named else None

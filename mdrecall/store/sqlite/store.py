@@ -257,7 +257,8 @@ _SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) {_NEWEST}"
 _PLAIN = f"SELECT rowid {_NEWEST}"
 # Rows are counted up to here: at about 60 ns a row, counting a million of them would be felt.
 _MOST_COUNTED = 100_000
-_COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
+_COUNT = "SELECT count(*), 0 FROM keyword WHERE keyword MATCH ? LIMIT ?"
+_COUNT_SOME = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
 # A list of as many documents or chunks is kept until the index changes; 8 MB of documents at most.
 _MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
@@ -327,7 +328,8 @@ class _Remembered:
         """Return how many rows hold an expression; of a very common one, estimated from the oldest that do."""
         if (known := self._rows.get(expression)) is not None:
             return known
-        ((found, last),) = sql.rows(db, _COUNT, (expression, _MOST_COUNTED))
+        statement = _COUNT if self.chunks < _MOST_COUNTED else _COUNT_SOME
+        ((found, last),) = sql.rows(db, statement, (expression, _MOST_COUNTED))
         if found == _MOST_COUNTED:
             found = max(found, min(self.chunks, round(found * self._last_id / last)))
         if len(self._rows) < _MOST_REMEMBERED:
@@ -423,7 +425,7 @@ class _SqliteTerms:
             # Another thread may still be importing it.
             import numpy
 
-            pairs = numpy.fromiter(chain.from_iterable(found), numpy.float64, 2 * len(found)).reshape(-1, 2)
+            pairs = numpy.fromiter(chain.from_iterable(found), numpy.float64, 2 * len(found)).reshape(-1, 2)[::-1]
             return ChunkRows(pairs[:, 0].astype(numpy.int64), pairs[:, 1] / divisor)
         return {chunk_id: rank / divisor for chunk_id, rank in found}
 

@@ -266,13 +266,12 @@ class SpaceRows:
         return now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}")
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        size = sql.single(self.db, "SELECT dimensions FROM spaces WHERE id=?", (self.number,))
         chosen = "SELECT value FROM json_each(?)"
         statement = f"SELECT checksum, chunk_id, vectors FROM windows_{self.number} WHERE chunk_id IN ({chosen})"
         found = list(sql.rows(self.db, statement, (str(list(ids)),)))
         for row in found:
             check_row(*row)
-        return {chunk_id: shared.unpack_passages(blob, size) for _, chunk_id, blob in found}
+        return {chunk_id: blob for _, chunk_id, blob in found}
 
 
 class VecEngine:
@@ -333,8 +332,11 @@ class VecEngine:
         return self._compare(space, query, {chunk_id: there[chunk_id] for chunk_id in ids if chunk_id in there})
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
-        found = self._compare(space, query, space.passages_of(ids))
-        return {chunk_id: shared.correct_passage_cosines(cosines) for chunk_id, cosines in found.items()}
+        packed = space.passages_of(ids).items()
+        each = {number: shared.unpack_passages(held, self._dimensions) for number, held in packed}
+        return {
+            number: shared.correct_passage_cosines(own) for number, own in self._compare(space, query, each).items()
+        }
 
     def _compare(self, space: SpaceRows, query: bytes, vectors: Mapping[int, bytes]) -> dict[int, list[float]]:
         """Return the cosines of vectors, of which each chunk has some, end to end."""
