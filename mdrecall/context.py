@@ -16,7 +16,7 @@ from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.sessions import digest
-from mdrecall.sessions.messages import recall_section
+from mdrecall.sessions.messages import recall_section, share_budget
 from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.text.annotations import describe_left_out, is_for, read_projects
 from mdrecall.text.notes import iter_note_chunks
@@ -149,7 +149,7 @@ class _Reader(NamedTuple):
 def _fit(texts: list[_Text], settings: Settings, total: int, *, is_open: bool) -> list[digest.Excerpt]:
     """Return as much of each note as there is room for; ``is_open`` if the limits of the settings do not hold."""
     limits = [_limit_of(text, settings, is_open=is_open) for text in texts]
-    room = digest.share_budget([(limit, text.share) for text, limit in zip(texts, limits, strict=True)], total)
+    room = share_budget([(limit, text.share) for text, limit in zip(texts, limits, strict=True)], total)
     if not is_open:
         room = _limit_days(texts, room, settings.defaults.startup_context.max_total_chars)
     parts: list[digest.Excerpt] = []

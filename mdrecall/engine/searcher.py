@@ -338,13 +338,11 @@ class _Search:
             return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
         every = self._chunks.count()
         if len(within) > min(_MAX_COMPARED, every // _WIDER_OF_MOST):
-            found: list[tuple[int, float]] = []
-            for count in (min(_WIDER, _WIDER_OF_MOST * every // len(within)) * limit, every):
-                near = vectors.nearest(embedded, count)
-                found = [entry for entry in near if entry[0] in within][:limit]
-                if len(found) == limit or len(near) < count:
-                    break
-            return dict(found)
+            count = min(_WIDER, _WIDER_OF_MOST * every // len(within)) * limit
+            near = vectors.nearest(embedded, count)
+            found = [entry for entry in near if entry[0] in within][:limit]
+            if len(found) == limit or len(near) < count:
+                return dict(found)
         cosines = vectors.cosines(embedded, sorted(within))
         return dict(sorted(cosines.items(), key=lambda entry: (-entry[1], entry[0]))[:limit])
 

@@ -11,6 +11,7 @@ from mdrecall.hosts.shown import Shown, Silenced, list_shown, record_shown
 from mdrecall.notes.opening import read_beginning
 from mdrecall.notes.repository import project_keys
 from mdrecall.search.query import find_matches, find_stems
+from mdrecall.sessions.messages import share_budget
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.markdown import is_user, quarter_tokens
 from mdrecall.types.search import SearchResult
@@ -173,8 +174,6 @@ def _shorten_runs(
 
     What a short one leaves is for the others.
     """
-    from mdrecall.sessions.digest import share_budget
-
     left = room - len(_HEADING) - _MARK_CHARS - sum(quarter_tokens(_render_place(hit)) + _CUT for hit, _ in hits)
     wanted = [(quarter_tokens(run), 1 / (len(hits) - place)) for place, (_, run) in enumerate(hits)]
     shares = share_budget(wanted, max(0, left))

@@ -46,22 +46,6 @@ class Excerpt(NamedTuple):
         return (self.first_line, self.last_line) == (1, self.total_lines)
 
 
-def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:
-    """Return how many characters of each text to show, by its length and its share; what one leaves is for the others.
-
-    The last text may have all that is left.
-    """
-    room = [0] * len(wanted)
-    left = budget
-    for is_last_round in (False, False, True):
-        for place, (length, share) in enumerate(wanted):
-            takes_all = is_last_round or place == len(wanted) - 1
-            more = min(length - room[place], left if takes_all else int(left * share))
-            room[place] += more
-            left -= more
-    return room
-
-
 def hide_superseded(text: str) -> str:
     """Return a note without annotations, and with a blank line for each line that the note says no longer holds."""
     return hide_entries(text, lambda marks: marks.is_superseded)[0]

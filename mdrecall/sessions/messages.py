@@ -12,7 +12,7 @@ characters.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Literal, TypeAlias
 
@@ -316,6 +316,22 @@ _TOPICS = "earlier work, decisions, dates, people, preferences or todos"
 def cites(mode: str, chat_type: str) -> bool:
     """True if answers name their source: always, never, or with ``auto`` where one person talks with the agent."""
     return mode == "on" or (mode != "off" and chat_type == "direct")
+
+
+def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:
+    """Return how many characters of each text to show, by its length and its share; what one leaves is for the others.
+
+    The last text may have all that is left.
+    """
+    room = [0] * len(wanted)
+    left = budget
+    for is_last_round in (False, False, True):
+        for place, (length, share) in enumerate(wanted):
+            takes_all = is_last_round or place == len(wanted) - 1
+            more = min(length - room[place], left if takes_all else int(left * share))
+            room[place] += more
+            left -= more
+    return room
 
 
 def recall_section(*, tools: Collection[str], citations: str, chat_type: str) -> str:

@@ -11,6 +11,7 @@ from mdrecall.sessions.messages import (
     Message,
     combine_scores,
     is_silent,
+    share_budget,
     strip_memory,
     visible_text,
     wrap_memory,
@@ -137,7 +138,7 @@ def record_digest() -> Iterator[str]:
     """Yield what a session reads first, and what is kept of a conversation."""
     wanted = ((100, 0.5), (300, 0.3), (50, 0.2), (400, 0.1))
     for count, budget in product(range(5), (0, 99, 400, 2000)):
-        yield str(digest.share_budget(wanted[:count], budget))
+        yield str(share_budget(wanted[:count], budget))
     for number, (path, text) in enumerate(make_notes(12)):
         for room in (0, 60, 400, 5_000):
             end = digest.excerpt("b.md", text, room, from_end=True)

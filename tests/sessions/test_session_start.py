@@ -2,7 +2,8 @@
 
 import pytest
 
-from mdrecall.sessions.digest import DAY_SHARE, LONG_TERM_SHARE, excerpt, hide_superseded, omission_notice, share_budget
+from mdrecall.sessions.digest import DAY_SHARE, LONG_TERM_SHARE, excerpt, hide_superseded, omission_notice
+from mdrecall.sessions.messages import share_budget
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ _EACH_VECTOR = """
     ),
     each(first, place, vector) AS (
         SELECT first, place, substr(vectors, 1 + place * {size}, {size})
-        FROM vectors_{space} JOIN places ON place < length(offsets) / {offset}
+        FROM vectors_{space} CROSS JOIN places WHERE place < length(offsets) / {offset}
     )
 """
 

@@ -6,7 +6,6 @@ removes characters that are not part of a mask.
 """
 
 import re
-import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -33,16 +32,16 @@ _HIDDEN = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 _INVISIBLE = compile_later(f"[{_HIDDEN}]")
 _DISGUISES = compile_later(f"[{_HIDDEN}\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]")
 # A wide letter or digit is as far from the plain one as all others are.
-_WIDE = {ord(char) + 0xFEE0: char for char in f"{string.ascii_letters}{string.digits}_"}
+_WIDE = {code + 0xFEE0: chr(code) for code in range(ord("0"), ord("z") + 1) if chr(code).isalnum() or code == ord("_")}
 _LINES = compile_later(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _BREAK = compile_later(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NOTHING = compile_later(rf"[*{ELLIPSIS}\s]*")
 _TRAILING = ",;.:!?)]}>`*"
 # Many rules share a hint, and a short text is searched for all of them in less time than it takes to ask each rule.
-_RULES_OF_HINTS = {
-    hint: [number for number, rule in enumerate(RULES) if hint in rule.hints]
-    for hint in sorted({hint for rule in RULES for hint in rule.hints})
-}
+_RULES_OF_HINTS: dict[str, list[int]] = {}
+for _number, _rule in enumerate(RULES):
+    for _hint in _rule.hints:
+        _RULES_OF_HINTS.setdefault(_hint, []).append(_number)
 
 
 class Finding(NamedTuple):
