@@ -28,6 +28,12 @@ from tests.doors.doors import (
 )
 from tests.doors.mcp import McpDoor, McpServer
 
+#: Questions that the encoder is asked, because no note has their words.
+IN_OTHER_WORDS = [
+    Call("search", "Whom do I ask about payment credentials?"),
+    Call("search", "seating that was purchased", {"source": "memory"}),
+]
+
 
 class House:
     """The doors to one workspace, all open."""
@@ -58,7 +64,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             patch.delenv(name)
         for name, value in env.items():
             patch.setenv(name, value)
-        memory.sync()
+        # While the encoder is at work, the same question may be answered better a moment later.
+        memory.sync(waits_for_encoder=True)
         same = runner.run(AsyncMemory.open(workspace, env=env))
         doors: dict[str, Door] = {
             "python": PythonDoor(memory),
@@ -138,6 +145,7 @@ def test_no_door_appends_where_nothing_may_be_written(file: str, house: House) -
         Call("search", "会议"),
         Call("search", "zebra crossing", {"min_score": 1}),
         Call("search", "  "),
+        *IN_OTHER_WORDS,
         Call("get", "memory/café.md", {"from_line": 3, "lines": 1}),
         Call("get", "memory/none.md"),
         Call("get", "/etc/passwd"),
@@ -152,3 +160,9 @@ def test_a_command_in_a_process_of_its_own_says_the_same(call: Call, house: Hous
         return done.returncode, done.stdout
 
     assert level(call, CommandDoor(house.workspace, run).ask(call)) == expected(call, house)
+
+
+@pytest.mark.parametrize("call", IN_OTHER_WORDS, ids=shown)
+def test_a_question_in_other_words_is_one_for_the_encoder(call: Call, house: House) -> None:
+    with Memory.open(house.workspace, env=house.env) as memory:
+        assert "encoder" in memory.search(call.what).model

@@ -56,23 +56,29 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         if memory.loaded:
             announce_memory(memory.loaded)
         with output.progress_line("Indexing") as progress:
-            waits = not options.no_wait
-            report = memory.sync(force=options.force, progress=progress, reason="cli", waits_for_encoder=waits)
+            report = memory.sync(force=options.force, progress=progress, reason="cli")
         empty_expired(memory.settings.index_path, time.strftime("%Y-%m-%d", time.gmtime()))
         files, chunks = _count(memory)
         # The whole status of the builtin backend would look at every file.
         found = memory.index_files() if memory.settings.memory.backend == "builtin" else []
         index_path = found[0][0] if found else memory.status().db_path
-    if not options.json:
-        duration = f"{time.monotonic() - start:.1f} s"
-        changes = _format_changes(report)
-        print(f"Indexed {output.plural(files, 'file')} as {output.plural(chunks, 'chunk')} in {duration} ({changes}).")
-        print(output.style(f"Index: {output.shorten_home(index_path)}", "dim"))
-        for change in report.changes if options.verbose else ():
-            print(f"  {change.kind:8} {output.printable(change.path)}")
-        output.print_issues(report.failed + report.kept + report.issues)
-        if not files and not report.failed:
-            print("There are no notes to index. Write MEMORY.md, or a file in memory/.", file=sys.stderr)
+        if not options.json:
+            duration = f"{time.monotonic() - start:.1f} s"
+            size = f"{output.plural(files, 'file')} as {output.plural(chunks, 'chunk')}"
+            print(f"Indexed {size} in {duration} ({_format_changes(report)}).")
+            print(output.style(f"Index: {output.shorten_home(index_path)}", "dim"))
+            for change in report.changes if options.verbose else ():
+                print(f"  {change.kind:8} {output.printable(change.path)}")
+            output.print_issues(report.failed + report.kept + report.issues)
+            if not files and not report.failed:
+                print("There are no notes to index. Write MEMORY.md, or a file in memory/.", file=sys.stderr)
+        if report.unencoded and not options.no_wait:
+            # It takes minutes for thousands of notes and can be done later, so the rest is told before.
+            with output.progress_line("Encoding passages (Ctrl-C: later)") as progress:
+                after = memory.sync(progress=progress, reason="cli", waits_for_encoder=True)
+            more = tuple(issue for issue in after.issues if issue not in report.issues)
+            output.print_issues(() if options.json else more)
+            report = report._replace(issues=report.issues + more, unencoded=after.unencoded)
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
 
 

@@ -185,14 +185,16 @@ class BuiltinBackend:
             return report
         reason = chosen.unusable_reason
         unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
-        unembedded = self._repair(self._count_unembedded)
-        return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
+        unembedded, unencoded = self._repair(self._count_missing)
+        return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded, unencoded=unencoded)
 
-    def _count_unembedded(self) -> int:
-        embedder = self._embedding.chunk_embedder
+    def _count_missing(self) -> tuple[int, int]:
+        """Return how many chunks lack a vector because the embedder fails, and how many lack those of the encoder."""
+        embedder, beside = self._embedding.chunk_embedder, self._embedding.beside_embedder
+        unencoded = beside.count_missing() if beside else 0
         if embedder is None:
-            return self._store.chunks.count()
-        return embedder.count_missing() if embedder.last_error else 0
+            return self._store.chunks.count(), unencoded
+        return embedder.count_missing() if embedder.last_error else 0, unencoded
 
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""

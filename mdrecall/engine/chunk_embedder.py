@@ -165,6 +165,9 @@ class ChunkEmbedder:
             run = EmbedRun(self, progress, stop)
             done = run.embed_slowly(self._jobs, self._keep)
         except EmbedderError as error:
+            if stop():
+                # It was interrupted, which says nothing about it.
+                return (run.done if run else EmbedReport())._replace(is_complete=False)
             self._failed_at, self.last_error = time.monotonic(), message_with_hint(error)
             done = (run.done if run else EmbedReport())._replace(is_complete=False, error=self.last_error)
         vectors, fingerprint = self.store.vectors, self.embedder.fingerprint

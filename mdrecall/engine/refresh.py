@@ -193,8 +193,11 @@ class IndexRefresh:
         if not (sync.on_search or (sync.on_session_start and begins)):
             return RefreshResult()
         try:
+            settled = self._settled
             result = self._refresh(progress, everything=everything)
-            self._beside.embed_in_background()
+            # As long as nothing changes, no vector can be missing that was not before.
+            if settled is None or self._settled is not settled:
+                self._beside.embed_in_background()
             if session_key.strip() and not result.stale:
                 self._sessions.add(session_key)
             return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -68,10 +67,9 @@ _USUAL_MULTIPLIER = 4
 _WIDER, _WIDER_OF_MOST = 60, 4
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
-# The best chunk by its words is clear if it holds so much of the query, and the next one only such a share of that.
-_CLEAR, _CLEAR_SHARE = 0.7, 0.6
-# Words are silent if no chunk holds as much of the query.
-_SILENT = 0.3
+# Words are silent if no chunk holds as much of the query. Asked more often, the encoder found no more answers in other
+# words, and moved some down in a small notebook.
+_SILENT = 0.4
 # The vectors of as many chunks within a range of days, or of a quarter of all, are compared one by one; of more, the
 # nearest are searched.
 _MAX_COMPARED = 4_000
@@ -260,14 +258,13 @@ class _Search:
         return candidates, matches, weights, naming
 
     def _is_decided(self, naming: Naming) -> bool:
-        """True if the words of the query tell what it looks for, so that a slower embedder would add little."""
+        """True if the words of the query tell what it looks for, so that a slower embedder would add little.
+
+        The rule is the same in a process that answers once, so that a question has one answer.
+        """
         if naming.identifiers or naming.phrases or naming.file or self._times.ranges:
             return True
-        first, second, *_ = (*[entry.strength for entry in self._by_words[:2]], 0.0, 0.0)
-        # To load numpy for a single question takes a tenth of a second: that is worth it only where words are silent.
-        if "numpy" not in sys.modules:
-            return first >= _SILENT
-        return first >= _CLEAR and second < _CLEAR_SHARE * first
+        return any(entry.strength >= _SILENT for entry in self._by_words[:1])
 
     def _to_query(self, weights: score.Weights, naming: Naming, mode: Mode) -> score.Query:
         """Return what the features of passages are measured against."""

@@ -177,7 +177,9 @@ class VectorSearcher:
         """Embed a query with the embedder beside; None if it lacks vectors, knows no word, or fails just now."""
         if self._beside is None or not _find_trust(query, self._beside.embedder.traits):
             return None
-        space = space_of(self._beside.embedder).find_in(self._vectors.spaces())
+        stored = [space for space in self._vectors.spaces() if space.space.provider == self._beside.embedder.provider]
+        # Its file is opened only where there is something to compare.
+        space = space_of(self._beside.embedder).find_in(stored) if stored else None
         with suppress(Unavailable):
             # Chunks that it has no vector of yet count by the first embedder alone.
             if space and space.has_vectors and (found := self._embed_for(space, self._beside, query, {}, "")).trust:

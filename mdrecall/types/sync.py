@@ -48,6 +48,8 @@ class SyncReport(NamedTuple):
     rebuilt: bool = False
     unembedded: int = 0
     """Chunks that have no vector because the embedder failed, or there is none; keyword search finds them."""
+    unencoded: int = 0
+    """Chunks that the encoder has not read yet; until then the table alone tells what they mean."""
 
     def merge(self, other: "SyncReport") -> "SyncReport":
         """Return one report of two syncs: counts and lists are added up, and a flag is set if either sets it."""

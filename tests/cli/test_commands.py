@@ -89,7 +89,7 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,
         "added": 0, "changed": 0, "removed": 0, "unchanged": 1, "left": 0, "failed": [], "kept": [], "issues": [],
-        "changes": [], "rebuilt": True, "unembedded": 0,
+        "changes": [], "rebuilt": True, "unembedded": 0, "unencoded": 0,
     }  # fmt: skip
 
 
@@ -512,7 +512,7 @@ HEAVY = {
             {"mdrecall.embed.offline.word_vectors"},
         ),
         (
-            ["index"],
+            ["index", "--no-wait"],
             {"mdrecall.embed.offline", "mdrecall.text.notes"},
             {"mdrecall.engine.searcher", "mdrecall.search.score"},
         ),

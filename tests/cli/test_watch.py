@@ -166,7 +166,7 @@ def test_in_json_each_event_is_an_object_on_a_line(workspace: Workspace, watch: 
     assert synced.keys() == {
         "time", "event", "added", "changed", "removed", "unchanged", "left", "failed", "kept", "issues", "changes",
         "rebuilt",
-        "unembedded",
+        "unembedded", "unencoded",
     }  # fmt: skip
     assert synced["changes"] == [{"path": "memory/b.md", "kind": "added"}]
     assert (synced["added"], synced["unchanged"]) == (1, 1)

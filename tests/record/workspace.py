@@ -32,9 +32,10 @@ MESSAGES = (
     ("user", "And who paints the boat house?"),
     ("assistant", "Ana paints it in spring."),
 )
+# The encoder's vectors come when they are made, and differ in their last bits between machines.
 CONFIG: dict[str, Any] = {
     "memorySearch": {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}},
-    "mdrecall": {"maxFileBytes": 60_000, "tools": {"append": True}},
+    "mdrecall": {"maxFileBytes": 60_000, "tools": {"append": True}, "encoder": False},
 }
 CONVERSATION: dict[str, Any] = {
     "id": "c-1", "title": "Trip to Lisbon", "create_time": 1_715_500_000, "current_node": "b",
@@ -65,7 +66,7 @@ def make_workspace(base: Path) -> dict[str, str]:
     _write(base / "wrong.json", json.dumps({"memorySearch": {"query": {"minScore": "high", "maxResult": 3}}}))
     _write(base / "notes-only.json", "{}")
     _write(base / "conversations.json", json.dumps([CONVERSATION, {"title": "Draft"}]))
-    _write(base / "qmd.json", json.dumps({"memory": {"backend": "qmd"}}))
+    _write(base / "qmd.json", json.dumps({"memory": {"backend": "qmd"}, "mdrecall": {"encoder": False}}))
     _write(base / "two-agents.json", json.dumps({"agents": {"list": [{"id": "first"}, {"id": "second"}]}}))
     for folder in ("home", "no-notes", "bin"):
         (base / folder).mkdir()

@@ -9,13 +9,13 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.embed.offline.encoder_file import EncoderFile, explain_damage
 from mdrecall.errors import EmbedderUnavailable, install_command
 from mdrecall.text.markdown import split_passages
 from mdrecall.types.documents import Embedding, EmbedInput, Traits
 from mdrecall.types.sync import ProgressCallback
 
 if TYPE_CHECKING:
+    from mdrecall.embed.offline.encoder_file import EncoderFile
     from mdrecall.embed.offline.transformer import Transformer
     from mdrecall.embed.offline.wordpiece import WordPiece
 
@@ -36,6 +36,7 @@ class EncoderEmbedder:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept = lru_cache(_QUERIES_KEPT)(self._embed_text)
+        self._is_interrupted = False
 
     @property
     def model(self) -> str:
@@ -70,10 +71,12 @@ class EncoderEmbedder:
         return [Embedding(b"", rounded[start:end].tobytes()) for start, end in bounds]
 
     def interrupt(self) -> None:
-        """Do nothing: a call is over soon."""
+        """End the calls in progress within a fraction of a second, and every later one, until it is closed."""
+        self._is_interrupted = True
 
     def close(self) -> None:
         """Release the weights; a later call loads them again."""
+        self._is_interrupted = False
         self._kept.cache_clear()
         for name in ("_file", "_transformer", "_wordpiece"):
             vars(self).pop(name, None)
@@ -84,12 +87,14 @@ class EncoderEmbedder:
 
         most = self._file.header.tokens
         tokens = [self._wordpiece.encode(text, most) for text in texts]
-        vectors = self._transformer.embed(tokens)
+        vectors = self._transformer.embed(tokens, lambda: self._is_interrupted)
         vectors[list(map(is_unknown, tokens))] = 0
         return vectors
 
     @cached_property
-    def _file(self) -> EncoderFile:
+    def _file(self) -> "EncoderFile":
+        from mdrecall.embed.offline.encoder_file import EncoderFile
+
         return EncoderFile(self._path)
 
     @cached_property
@@ -109,4 +114,6 @@ class EncoderEmbedder:
             with open(_PIECES_FILE, encoding="utf-8") as file:
                 return WordPiece(file.read())
         except OSError as error:
+            from mdrecall.embed.offline.encoder_file import explain_damage
+
             raise explain_damage(_PIECES_FILE, error) from error

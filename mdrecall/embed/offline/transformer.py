@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy
 
 from mdrecall.embed.offline.encoder_file import EncoderFile
+from mdrecall.errors import EmbedderUnavailable
+from mdrecall.types.sync import Stop, never
 
 # Bounds the memory of a batch. With four times as many, embedding took no less time.
 _BATCH_TOKENS = 512
@@ -40,10 +42,12 @@ class Transformer:
         self._file = file
         self._header = file.header
 
-    def embed(self, texts: Sequence[Sequence[int]]) -> Any:
-        """Return the vectors of texts, given as token numbers, one unit long each."""
+    def embed(self, texts: Sequence[Sequence[int]], stop: Stop = never) -> Any:
+        """Return the vectors of texts, given as token numbers, one unit long each; an error if it should stop."""
         vectors = numpy.empty((len(texts), self._header.dimensions), numpy.float32)
         for batch in _group_by_length(texts):
+            if stop():
+                raise EmbedderUnavailable("The encoder was interrupted because the memory is closing.")
             vectors[batch] = self._embed_batch(numpy.array([texts[number] for number in batch], numpy.intp))
         return vectors
 
