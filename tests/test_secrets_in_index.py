@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.tables import add_function
+from mdrecall.store.sqlite.tables import unpack_text
 from tests.test_conversations import SOURCES, Home
 from tests.text.redact.test_planted import (
     BARE,
@@ -50,8 +50,7 @@ def stored_texts(index: str) -> list[str]:
     """The texts of all chunks, which are compressed in the file."""
     db = apsw.Connection(index, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        add_function(db)
-        return [str(text) for (text,) in db.execute("SELECT unpack_text(text) FROM chunks")]
+        return [unpack_text(text) for (text,) in db.execute("SELECT text FROM texts")]
     finally:
         db.close()
 

@@ -11,7 +11,6 @@ import pytest
 
 from mdrecall.engine import transcripts
 from mdrecall.errors import FileMissing, FileUnreadable
-from mdrecall.store.sqlite.tables import add_function
 from mdrecall.types.documents import Issue, Space, part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
@@ -30,7 +29,7 @@ def test_a_chunk_cites_the_records_it_is_from(agent: TranscriptFolder) -> None:
     )
     report = agent.indexer.sync()
     assert (report.added, report.failed) == (1, ())
-    ((path, _, _, start, end, _, trail, records, text),) = agent.content()
+    ((path, _, _, start, end, trail, records, text),) = agent.content()
     assert (path, start, end, records) == (part_path("sessions/a.jsonl", 0), 2, 6, "2,4,6")
     assert (trail, text) == ("# 2026-02-10", "User: the walrus\nAssistant: sleeps\nUser: on")
 
@@ -80,7 +79,7 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(agent: TranscriptFold
     assert [row[-1] for row in agent.content()] == ["User: first\nUser: second"]
     agent.write("a.jsonl", "\n", message("third"))
     agent.indexer.sync()
-    assert [row[7] for row in agent.content()] == ["1,2,3"]
+    assert [row[6] for row in agent.content()] == ["1,2,3"]
 
 
 def test_half_an_emoji_a_broken_byte_or_a_nul_keeps_nothing_from_being_indexed(agent: TranscriptFolder) -> None:
@@ -175,7 +174,6 @@ def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFold
         store.vectors.pending(space, 0, 10)
         db.exec_trace = None
     db = apsw.Connection(store.file_path)
-    add_function(db)
     asks = [(sql, bindings) for sql, bindings in ran if sql.startswith(("SELECT", "DELETE", "UPDATE"))]
     steps = [row[3] for sql, bindings in asks for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     db.close()

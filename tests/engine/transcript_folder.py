@@ -11,7 +11,7 @@ from mdrecall.engine.indexer import describe_index_format
 from mdrecall.engine.transcripts import TranscriptIndexer
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.store.sqlite import SqliteStore
-from mdrecall.store.sqlite.tables import add_function
+from mdrecall.store.sqlite.tables import unpack_text
 from mdrecall.text.words import Analyser
 
 SIZE = Chunking(tokens=32, overlap=8)
@@ -54,15 +54,14 @@ class TranscriptFolder:
 
     def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
         db = apsw.Connection((store or self.store).file_path)
-        add_function(db)
-        found = list(
-            db.execute(
-                """
-                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, unpack_text(text)
-                FROM chunks JOIN documents ON documents.id = document_id ORDER BY path, ordinal
-                """
-            )
+        rows = db.execute(
+            """
+            SELECT path, hash, ordinal, start_line, end_line, trail, records, at, length, text
+            FROM chunks JOIN documents ON documents.id = document_id JOIN texts ON texts.id = text_id
+            ORDER BY path, ordinal
+            """
         )
+        found = [(*row, unpack_text(text)[at : at + length]) for *row, at, length, text in rows]
         db.close()
         return found
 

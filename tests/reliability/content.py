@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from mdrecall.store.sqlite.tables import add_function
+from mdrecall.store.sqlite.tables import unpack_text
 from mdrecall.text.markdown import split_passages
 from tests.conftest import Workspace
 
 _DOCUMENTS = "SELECT source, path, hash, size, recipe FROM documents ORDER BY source, path"
 _CHUNKS = """
-    SELECT source, path, ordinal, start_line, end_line, overlap, trail, unpack_text(text)
-    FROM chunks JOIN documents ON documents.id = document_id ORDER BY source, path, ordinal
+    SELECT source, path, ordinal, start_line, end_line, trail, slice_text(text, at, length)
+    FROM chunks JOIN documents ON documents.id = document_id JOIN texts ON texts.id = text_id
+    ORDER BY source, path, ordinal
 """
 _TERMS = """
     SELECT source, path, ordinal, term, col, offset
@@ -29,9 +30,17 @@ _TERMS = """
 """
 _ORPHANS = """
     SELECT 'chunk', count(*) FROM chunks WHERE document_id NOT IN (SELECT id FROM documents)
+    UNION ALL SELECT 'text', count(*) FROM texts WHERE id NOT IN (SELECT text_id FROM chunks)
+    UNION ALL SELECT 'chunk without text', count(*) FROM chunks WHERE text_id NOT IN (SELECT id FROM texts)
     UNION ALL SELECT 'terms', count(*) FROM instances WHERE doc NOT IN (SELECT id FROM chunks)
     UNION ALL SELECT 'chunk without terms', count(*) FROM chunks WHERE id NOT IN (SELECT id FROM keyword_docsize)
 """
+
+
+def slice_text(*place: Any) -> str:
+    """What is at a place of a stored text; SQLite's own function ends at a NUL."""
+    stored, at, length = place
+    return unpack_text(stored)[at : at + length]
 
 
 class Content(NamedTuple):
@@ -49,7 +58,7 @@ def content_of(index: Path | str) -> Content:
     db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.set_busy_timeout(10_000)
-        add_function(db)
+        db.create_scalar_function("slice_text", slice_text)
         return _content(db)
     finally:
         db.close()
@@ -73,7 +82,8 @@ def _checked(db: apsw.Connection) -> list[tuple[int, str]]:
         vectors = _chunk_vectors(db, number)
         assert not vectors.keys() - chunks, "vectors of chunks that are gone"
         if provider == "encoder":
-            texts = db.execute("SELECT id, unpack_text(text) FROM chunks")
+            joined = "chunks JOIN texts ON texts.id = text_id"
+            texts = db.execute(f"SELECT chunks.id, slice_text(text, at, length) FROM {joined}")
             passages = {chunk_id: len(split_passages(text)) for chunk_id, text in texts if chunk_id in vectors}
             assert {chunk_id: len(found) for chunk_id, found in vectors.items()} == passages
         else:
@@ -117,7 +127,7 @@ def digest_of(index: Path | str) -> dict[str, tuple[int, int]]:
     db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.set_busy_timeout(10_000)
-        add_function(db)
+        db.create_scalar_function("slice_text", slice_text)
         db.execute("BEGIN")
         spaces = _checked(db)
         queries = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "terms": _TERMS}

@@ -129,7 +129,8 @@ class Scene:
 
     def struck_while_read(self, disk: Disk) -> list[str]:
         """The same while somebody reads the state before."""
-        everything = "SELECT path, ordinal, text FROM chunks JOIN documents ON documents.id = document_id ORDER BY 1, 2"
+        joined = "chunks JOIN documents ON documents.id = document_id JOIN texts ON texts.id = text_id"
+        everything = f"SELECT path, ordinal, text FROM {joined} ORDER BY 1, 2"
         self.restore()
         reader = apsw.Connection(str(self.index), flags=apsw.SQLITE_OPEN_READWRITE)
         try:

@@ -16,6 +16,7 @@ from mdrecall.config.settings import IGNORED_FOLDERS
 from mdrecall.errors import QueryError, ReadError, RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.notes.opening import decode, is_binary
+from mdrecall.text.notes import iter_note_chunks
 from mdrecall.types.search import MODES, Mode
 from tests.conftest import Workspace, examples
 from tests.reliability.content import content_of
@@ -102,11 +103,13 @@ def test_any_note_is_indexed_quoted_by_its_lines_and_found(workspace: Workspace,
 def quoted(memory: Memory, lines: list[str]) -> set[int]:
     """The lines that are in some chunk, each of which says exactly what its lines say."""
     covered: set[int] = set()
-    whole = ""
     said: list[str] = []
-    for _, _, _, start, end, overlap, _, fresh in content_of(memory.settings.index_path).chunks:
-        whole = (whole[-overlap:] if overlap else "") + fresh
-        said.append(fresh)
+    size = memory.settings.memory_search.chunking
+    cut = iter_note_chunks(NOTE, "\n".join(lines), tokens=size.tokens, overlap=size.overlap)
+    stored = content_of(memory.settings.index_path).chunks
+    for (_, _, _, start, end, _, whole), chunk in zip(stored, cut, strict=True):
+        assert whole == chunk.text
+        said.append(whole[chunk.overlap :])
         there = "\n".join(lines[start - 1 : end])
         assert whole in there
         assert whole.count("\n") == end - start

@@ -377,7 +377,7 @@ def test_a_damaged_index_is_built_anew_and_the_search_answers(many: Workspace, d
 @pytest.mark.parametrize("one_shot", [False, True])
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("chunks", "text"), ("vectors_1", "vectors"), ("windows_1", "vectors")],
+    [("texts", "text"), ("vectors_1", "vectors"), ("windows_1", "vectors")],
 )
 def test_a_flipped_bit_is_found_by_a_check_and_by_the_search_that_reads_it(
     many: Workspace, table: str, column: str, one_shot: bool

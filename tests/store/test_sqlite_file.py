@@ -218,8 +218,8 @@ def test_where_nothing_can_be_written_an_index_in_a_temporary_folder_stands_in(t
         "DROP TABLE chunks",
         "ALTER TABLE documents DROP COLUMN recipe",
         "UPDATE documents SET path = CAST(x'ff' AS TEXT)",
-        "UPDATE chunks SET text = x'70c328'",
-        "UPDATE chunks SET text = x'64c328'",
+        "UPDATE texts SET text = x'70c328'",
+        "UPDATE texts SET text = x'64c328'",
     ],
 )
 def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore, damage: str) -> None:

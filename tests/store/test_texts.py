@@ -1,5 +1,6 @@
 """Compressed texts: what is stored is what comes back, in less space."""
 
+import random
 from pathlib import Path
 
 import apsw
@@ -47,7 +48,7 @@ def test_a_text_that_cannot_be_decompressed_is_a_damaged_index(tmp_path: Path, s
     store.documents.put([indexed("a.md", "some text")], "r")
     other = apsw.Connection(store.file_path)
     ((number,),) = other.execute("SELECT id FROM chunks")
-    other.execute("UPDATE chunks SET text=?", (stored,))
+    other.execute("UPDATE texts SET text=?", (stored,))
     other.close()
     with pytest.raises(CorruptIndex):
         store.chunks.load([number])
@@ -71,6 +72,41 @@ def test_chunks_to_embed_are_read_back_whole(tmp_path: Path) -> None:
         (document.path, entry.chunk.text, entry.chunk.trail) for document, chunks in items for entry in chunks
     ]
     store.admin.close()
+
+
+def test_chunks_of_a_long_note_are_stored_together_and_read_back_one_by_one(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    document, chunks = indexed("memory/a.md", "".join(f"Line {number} of it\n" for number in range(2_000)), tokens=200)
+    numbers = store.documents.put([(document, chunks)], "r")
+    assert [chunk.text for chunk in store.chunks.load(numbers)] == [entry.chunk.text for entry in chunks]
+    db = apsw.Connection(store.file_path)
+    ((texts,),) = db.execute("SELECT count(*) FROM texts")
+    assert 1 < texts * 8 < len(numbers)
+    store.documents.remove({"memory": ["memory/a.md"]})
+    assert list(db.execute("SELECT count(*) FROM texts")) == [(0,)]
+    db.close()
+    store.admin.close()
+
+
+def test_a_text_that_the_chunk_before_does_not_end_with_is_stored_whole(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    document, (first, *_) = indexed("memory/a.md", "some text")
+    other = first._replace(chunk=first.chunk._replace(text="other text", overlap=4))
+    numbers = store.documents.put([(document, [first, other])], "r")
+    assert [chunk.text for chunk in store.chunks.load(numbers)] == ["some text", "other text"]
+    store.admin.close()
+
+
+def test_texts_of_many_sizes_fill_their_pages(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    noise = random.Random(7)
+    items = [indexed(f"{number}.md", noise.randbytes(50 + 23 * number).hex()) for number in range(100)]
+    store.documents.put(items, "r")
+    store.admin.close()
+    db = apsw.Connection(store.file_path)
+    ((unused, size),) = db.execute("SELECT sum(unused), sum(pgsize) FROM dbstat WHERE name = 'texts'")
+    assert unused * 12 < size
+    db.close()
 
 
 def test_the_pages_of_a_first_index_are_full_although_the_newest_notes_come_first(tmp_path: Path) -> None:

@@ -277,7 +277,6 @@ def _repeat_if_replaced(location: IndexLocation, act: Callable[[], _T]) -> _T:
 def connect_empty(location: IndexLocation) -> apsw.Connection:
     """Return a connection to an index in memory that holds nothing."""
     db = apsw.Connection(":memory:")
-    sql.add_function(db)
     _ensure_tables(db, location.path)
     _claim(db, location)
     return db
@@ -328,7 +327,6 @@ def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connecti
         name = f"file:{quote(location.path)}{query}"
     db = apsw.Connection(name, flags=flags)
     db.set_busy_timeout(_BUSY_MS)
-    sql.add_function(db)
     return db
 
 

@@ -26,7 +26,8 @@ _RETRY_S = 10.0
 # A search waits for it. Creating or repairing an index is quick; only a process that keeps the lock makes it slow.
 _CREATE_S = 1.0
 _TEXT_BYTES = """
-    SELECT source, sum(octet_length(text)) FROM chunks JOIN documents ON documents.id = document_id GROUP BY source
+    SELECT source, sum(octet_length(text)) FROM chunks JOIN documents ON documents.id = document_id
+        JOIN texts ON texts.id = text_id WHERE at = 0 GROUP BY source
 """
 _CACHE_BYTES = "SELECT coalesce(sum(octet_length(vector) + octet_length(windows)), 0), count(*) FROM embedding_cache"
 

@@ -9,6 +9,7 @@ is in most rows, so it is divided out again, and only the saturation from 0 to 1
 import json
 import math
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -27,7 +28,6 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
 from mdrecall.text.days import is_of_days
 from mdrecall.types.documents import (
-    Chunk,
     Document,
     Embedding,
     IndexedChunk,
@@ -47,8 +47,8 @@ _PUT_DOCUMENT = """
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
-    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, marks, text)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, trail, records, marks, text_id, at, length)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
 _PUT_INDEX_FORMAT = """
@@ -62,6 +62,10 @@ _REFRESH_STAMP = """
 """
 # Rows are collected up to this number, so that a long document is never in memory with all its chunks.
 _ROWS_AT_ONCE = 1_000
+# Chunks are compressed together up to this size: a search decompresses all of it for one of them, in 40 µs.
+_TEXT_CHARS = 12_000
+# What a text may take on a page, and what SQLite stores with it.
+_PAGE_ROOM, _ROW_BYTES = sql.PAGE_SIZE - 8, 12
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
 _STAMPS = "SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode FROM documents"
@@ -178,7 +182,14 @@ def _put(
 def _insert_rows(db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]]) -> None:
     """Insert rows, and empty the lists that they were collected in."""
     db.executemany(_PUT_DOCUMENT, documents)
-    db.executemany(_PUT_CHUNK, [(*place, *_chunk_row(made.chunk)) for *place, made in chunks])
+    texts, places = _join_texts(chunks)
+    last = sql.single(db, "SELECT coalesce(max(id), 0) FROM texts")
+    text_ids = {first: number for number, first in enumerate(_fill_pages(texts), last + 1)}
+    db.executemany("INSERT INTO texts(id, text) VALUES(?, ?)", [(text_ids[first], texts[first]) for first in text_ids])
+    db.executemany(_PUT_CHUNK, [
+        (*own, chunk.start_line, chunk.end_line, *common.pack_chunk(chunk), text_ids[first], *place)
+        for (*own, (chunk, *_)), (first, *place) in zip(chunks, places, strict=True)
+    ])  # fmt: skip
     terms = [(number, made.words, common.encode_names(made.names), made.title) for number, _, _, made in chunks]
     db.executemany(_PUT_TERMS, terms)
     documents.clear()
@@ -196,6 +207,7 @@ def _delete_rows(db: apsw.Connection, source: SourceName, path: str) -> None:
     for (document_id,) in list(sql.rows(db, _STORED, (source, path))):
         forget_chunks(db, document_id)
         db.execute("DELETE FROM keyword WHERE rowid IN (SELECT id FROM chunks WHERE document_id=?)", (document_id,))
+        db.execute("DELETE FROM texts WHERE id IN (SELECT text_id FROM chunks WHERE document_id=?)", (document_id,))
         db.execute("DELETE FROM chunks WHERE document_id=?", (document_id,))
         db.execute("DELETE FROM documents WHERE id=?", (document_id,))
 
@@ -206,9 +218,33 @@ def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
     return [part for (part,) in sql.rows(db, statement, common.find_parts(path, first))]
 
 
-def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
-    own = sql.pack_text(chunk.text[chunk.overlap :])
-    return (chunk.start_line, chunk.end_line, chunk.overlap, *common.pack_chunk(chunk), own)
+def _join_texts(chunks: Sequence[tuple[Any, ...]]) -> tuple[dict[int, bytes], list[tuple[int, int, int]]]:
+    """Return packed texts by the first chunk in each; and for each chunk that first one, its start and its length.
+
+    What a chunk shares with the one before it is in a text once.
+    """
+    texts, places = dict[int, str](), []
+    first, last_document, held = 0, 0, ""
+    for number, document_id, _, (chunk, *_) in chunks:
+        text, shared = chunk.text, chunk.overlap
+        is_full = len(held) + len(text) - shared > _TEXT_CHARS
+        if document_id != last_document or is_full or not held.endswith(text[:shared]):
+            first, last_document, held, shared = number, document_id, "", 0
+        places.append((first, len(held) - shared, len(text)))
+        held = texts[first] = held + text[shared:]
+    return {number: sql.pack_text(text) for number, text in texts.items()}, places
+
+
+def _fill_pages(texts: Mapping[int, bytes]) -> Iterator[int]:
+    """Yield texts in an order that leaves few pages half empty: the largest that still fits comes next."""
+    left = sorted(texts, key=lambda first: len(texts[first]))
+    sizes, room = [len(texts[first]) + _ROW_BYTES for first in left], 0
+    while left:
+        place = bisect_right(sizes, room) - 1
+        if place < 0:
+            room, place = _PAGE_ROOM, len(left) - 1
+        room -= sizes.pop(place)
+        yield left.pop(place)
 
 
 # Where there is one source, all chunks are its own: to find out of which document each is takes twenty times as long.
@@ -220,22 +256,20 @@ _COUNTS = """
               WHERE document_id IN (SELECT id FROM documents AS own WHERE own.source = documents.source)) END
     FROM documents GROUP BY source
 """
-_CHUNKS = f"""
-    SELECT chunks.id, chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {sql.UNPACK}(text),
-        trail, mtime_ns, records, marks
-    FROM chunks JOIN documents ON documents.id = chunks.document_id
+_CHUNKS = """
+    SELECT text, at, length, chunks.id, source, path, start_line, end_line, trail, mtime_ns, records, marks
+    FROM chunks JOIN documents ON documents.id = document_id JOIN texts ON texts.id = text_id
     WHERE chunks.id IN (SELECT value FROM json_each(?))
 """
 # With the condition of the index ``chunks_of_projects``. It has every chunk of a conversation with a coding agent.
 _OF_PROJECTS = """SELECT id, coalesce(marks ->> 'project', '') FROM chunks WHERE instr(marks, '"project":') > 0"""
 _OF_SOURCE = "SELECT chunks.id FROM documents JOIN chunks ON document_id = documents.id WHERE source=?"
-# As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
+# Only notes with front matter are listed with their text: there may be very many others.
 _DOCUMENTS = f"""
-    SELECT documents.id, source, path, mtime_ns,
-        CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {sql.FRONT_MATTER_MARKS}
-        THEN substr({sql.UNPACK}(text), 1, {common.HEAD_CHARS}) ELSE '' END,
-        fields
+    SELECT documents.id, source, path, mtime_ns, fields, length,
+        CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {sql.FRONT_MATTER_MARKS} THEN text END
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
+        LEFT JOIN texts ON texts.id = text_id
 """
 # The day of a note is stored; a part of a transcript has that of its last change.
 _OF_DAYS = f"""
@@ -369,10 +403,10 @@ class SqliteChunks:
         with self._file.reading() as db:
             if days is not None:
                 each = (row for day in days for row in sql.rows(db, _OF_DAYS, (*day, *common.find_times(*day))))
-                by_number = {row[0]: common.unpack_document(*row) for row in each}
+                by_number = {row[0]: _unpack_document(*row) for row in each}
                 return [document for document in by_number.values() if is_of_days(document, days)]
             every = partial(sql.rows, db, _DOCUMENTS)
-            return list(self._recall(db).keep("documents", lambda: [common.unpack_document(*row) for row in every()]))
+            return list(self._recall(db).keep("documents", lambda: [_unpack_document(*row) for row in every()]))
 
     def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
         with self._file.reading() as db:
@@ -394,11 +428,18 @@ class SqliteChunks:
         return remembered
 
 
+def _unpack_document(
+    number: int, source: SourceName, path: str, mtime_ns: int, fields: str, length: int, text: bytes | None
+) -> StoredDocument:
+    head = sql.unpack_text(text)[: min(length, common.HEAD_CHARS)] if text else ""
+    return common.unpack_document(number, source, path, mtime_ns, head, fields)
+
+
 def _load(db: apsw.Connection, ids: Sequence[int]) -> Iterator[StoredChunk]:
-    for chunk_id, document_id, ordinal, overlap, *found in sql.rows(db, _CHUNKS, (str(list(ids)),)):
-        source, path, start, end, text, *others = found
-        whole = sql.shared_text(db, document_id, ordinal, overlap) + text
-        yield common.unpack_chunk((chunk_id, source, path, start, end), whole, *others)
+    for text, at, length, *found in sql.rows(db, _CHUNKS, (str(list(ids)),)):
+        number, source, path, start, end, *others = found
+        whole = sql.unpack_text(text)[at : at + length]
+        yield common.unpack_chunk((number, source, path, start, end), whole, *others)
 
 
 class _SqliteTerms:

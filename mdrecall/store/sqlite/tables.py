@@ -13,7 +13,7 @@ emptied when it is opened, and filled again from the notes.
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,14 +94,14 @@ PAGE_SIZE = 8192
 #: ``mdrc``, in the header of every index: distinguishes it from any other database.
 APPLICATION_ID = 0x6D647263
 #: The format of the tables. Raise it when they change, and leave those that are carried over as they are.
-VERSION = 13
+VERSION = 14
 # Carried over from another format: what was paid for, and counters, whose numbers are never given out again. Since
 # format 6 they are as they are now.
 _CARRIED = ("spaces", "embedding_cache", "jobs", "counters")
-# A document has its stamp, its format (``recipe``) and the revision that changed it; a chunk only the text that the one
-# before does not contain. FTS5 folds and stems the words; names come with their joiners as private characters, which it
-# takes for letters. Its buffer of 8 MB instead of 1 is a quarter faster on a first index, and leaves fewer segments
-# behind.
+# A document has its stamp, its format (``recipe``) and the revision that changed it. Chunks that follow each other are
+# compressed as one text, in which each has a place. FTS5 folds and stems the words; names come with their joiners as
+# private characters, which it takes for letters. Its buffer of 8 MB instead of 1 is a quarter faster on a first index,
+# and leaves fewer segments behind.
 _CONTENT = """
     CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE documents(
@@ -112,10 +112,12 @@ _CONTENT = """
     ) STRICT;
     CREATE TABLE chunks(
         id INTEGER PRIMARY KEY, document_id INTEGER NOT NULL REFERENCES documents(id), ordinal INTEGER NOT NULL,
-        start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, overlap INTEGER NOT NULL,
-        trail TEXT NOT NULL, records TEXT NOT NULL, text BLOB NOT NULL, marks TEXT NOT NULL,
+        start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+        trail TEXT NOT NULL, records TEXT NOT NULL, marks TEXT NOT NULL,
+        text_id INTEGER NOT NULL REFERENCES texts(id), at INTEGER NOT NULL, length INTEGER NOT NULL,
         UNIQUE(document_id, ordinal)
     ) STRICT;
+    CREATE TABLE texts(id INTEGER PRIMARY KEY, text BLOB NOT NULL) STRICT;
     CREATE VIRTUAL TABLE keyword USING fts5(
         words, names, title,
         content='', contentless_delete=1,
@@ -184,12 +186,9 @@ def create_tables(db: apsw.Connection) -> None:
 
 #: What the stored texts that may begin with front matter begin with.
 FRONT_MATTER_MARKS = "(x'50', x'44')"
-#: The SQL function that gives a stored text back.
-UNPACK = "unpack_text"
 # Level 4 compresses notes in 55 µs a chunk; level 6 takes 90 and saves 2 % more.
 _LEVEL, _RAW = 4, -15
 _CHECKSUM = struct.Struct("<I")
-_OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=?"
 
 
 def pack_text(text: str) -> bytes:
@@ -214,12 +213,6 @@ def unpack_text(stored: bytes) -> str:
     if _CHECKSUM.pack(zlib.crc32(plain)) != checksum:
         raise apsw.CorruptError("a text is not what its checksum says")
     return str(plain, "utf-8")
-
-
-def add_function(db: apsw.Connection) -> None:
-    """Give a connection the SQL function that reads stored texts."""
-    unpack: Callable[..., str] = unpack_text
-    db.create_scalar_function(UNPACK, unpack, 1, deterministic=True)
 
 
 #: Removals are remembered for this many revisions, which bounds two tables that only grow otherwise. A cache that is
@@ -259,13 +252,3 @@ def is_remembered(db: apsw.Connection, revision: int) -> bool:
 def is_stored(db: apsw.Connection, space: int) -> bool:
     """True if a space has tables."""
     return single(db, "SELECT count(*) FROM spaces WHERE id=? AND stored", (space,)) > 0
-
-
-def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:
-    """Return the text that a chunk shares with the ones before it, which is stored only there."""
-    shared = ""
-    while len(shared) < length and ordinal > 0:
-        ordinal -= 1
-        for (text,) in rows(db, _OWN_TEXT, (document_id, ordinal)):
-            shared = text[-(length - len(shared)) :] + shared
-    return shared

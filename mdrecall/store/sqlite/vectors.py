@@ -59,7 +59,8 @@ def check_row(checksum: int, number: int, *held: bytes) -> None:
 
 def check_contents(db: apsw.Connection) -> None:
     """Raise if a text of the index or a vector of any space is damaged."""
-    sql.single(db, f"SELECT coalesce(sum(length({sql.UNPACK}(text))), 0) FROM chunks")
+    for (text,) in sql.rows(db, "SELECT text FROM texts"):
+        sql.unpack_text(text)
     for (space,) in list(sql.rows(db, "SELECT id FROM spaces WHERE stored")):
         for _ in read_blocks(db, space):
             pass
@@ -199,9 +200,9 @@ _TABLES = f"""
     UPDATE spaces SET stored = 1 WHERE id = {{number}};
 """
 _NEXT_IDS = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
-_PENDING = f"""
-    SELECT chunks.id, document_id, path, ordinal, overlap, trail, {sql.UNPACK}(text)
-    FROM chunks JOIN documents ON documents.id = document_id
+_PENDING = """
+    SELECT chunks.id, path, trail, text, at, length
+    FROM chunks JOIN documents ON documents.id = document_id JOIN texts ON texts.id = text_id
     WHERE chunks.id IN (SELECT value FROM json_each(?)) ORDER BY chunks.id
 """
 _COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {shared.PLACES}), 0.0)"
@@ -502,17 +503,8 @@ def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
 
 
 def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChunk]:
-    """Give chunks with their whole text, of which the part shared with the chunk before is usually at hand."""
-    last_document, last_id, last_text = 0, 0, ""
-    for chunk_id, document_id, path, ordinal, overlap, trail, own in sql.rows(db, _PENDING, (str(list(ids)),)):
-        if not overlap:
-            text = own
-        elif (last_document, last_id) == (document_id, chunk_id - 1) and len(last_text) >= overlap:
-            text = last_text[-overlap:] + own
-        else:
-            text = sql.shared_text(db, document_id, ordinal, overlap) + own
-        yield make_pending(chunk_id, path, trail, text)
-        last_document, last_id, last_text = document_id, chunk_id, text
+    for number, path, trail, text, at, length in sql.rows(db, _PENDING, (str(list(ids)),)):
+        yield make_pending(number, path, trail, sql.unpack_text(text)[at : at + length])
 
 
 def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -> Iterator[int]:
