@@ -97,6 +97,23 @@ def test_a_setting_switches_it_off_and_its_vectors_go(notebook: Workspace, provi
         assert count_vectors(memory) == 0
 
 
+@pytest.mark.parametrize(
+    ("query", "is_asked"),
+    [
+        ("what did the physician recommend?", True),
+        ("what was planted beside the fence?", False),
+        ('physician "cut down"', False),
+        ("physician recommendation in garden.md", False),
+        ("what did the physician recommend on 2026-03-04?", False),
+    ],
+)
+def test_it_is_asked_only_where_words_are_silent(notebook: Workspace, query: str, is_asked: bool) -> None:
+    memory = notebook.memory()
+    memory.sync(waits_for_encoder=True)
+    assert (NAME in (memory.search(query).model or "")) is is_asked
+    assert NAME not in (memory.search(query, is_prompt=True).model or "")
+
+
 def test_it_is_listed_beside_the_table(notebook: Workspace) -> None:
     rows = report_providers(load(env=notebook.env, workspace=str(notebook.path)), probe=False)
     assert [(row.name, row.role, row.model) for row in rows[:2]] == [
