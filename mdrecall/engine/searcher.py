@@ -70,9 +70,9 @@ _WIDER_WITH_DECAY = 4
 # Words are silent if no chunk holds as much of the query. Asked more often, the encoder found no more answers in other
 # words, and moved some down in a small notebook. With 0.4 it was asked half as often again and changed nothing.
 _SILENT = 0.3
-# The vectors of as many chunks within a range of days, or of a quarter of all, are compared one by one; of more, the
-# nearest are searched.
-_MAX_COMPARED = 4_000
+# The vectors of a few chunks within a range of days or of one source are compared one by one, and those of a quarter of
+# all up to so many; of more, the nearest are searched.
+_FEW_COMPARED, _MAX_COMPARED = 1_000, 4_000
 
 
 def read_ranking_options(settings: Settings) -> RankingOptions:
@@ -335,7 +335,7 @@ class _Search:
             near = vectors.nearest(embedded, limit + len(self._hidden))
             return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
         every = self._chunks.count()
-        if len(within) > min(_MAX_COMPARED, every // _WIDER_OF_MOST):
+        if len(within) > max(_FEW_COMPARED, min(_MAX_COMPARED, every // _WIDER_OF_MOST)):
             count = min(_WIDER, _WIDER_OF_MOST * every // len(within)) * limit
             near = vectors.nearest(embedded, count)
             found = [entry for entry in near if entry[0] in within][:limit]

@@ -54,10 +54,10 @@ def record_shown(call: HookCall, shown: Iterable[Shown], why: str = "") -> None:
     """Record what a model is shown, and why it is this or nothing."""
     event, silenced = call.event, Silenced(call.settings)
     lines = [
-        {"citation": each.citation, "score": round(each.score, 2), "why": each.why, **_sign(call.settings, each.text)}
+        {"citation": each.citation, "score": round(each.score, 2), "why": each.why, **_sign(call.settings, units)}
         for each in shown
         # A rule or a fence has no words by which it could be recognised.
-        if _split(each.text) and not silenced.holds(each.text)
+        if (units := _split(each.text)) and not silenced.holds(each.text)
     ]
     record = {
         "at": f"{call.now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -174,9 +174,8 @@ def _read_again(memory: "Memory", line: dict[str, Any]) -> str | None:
     return None
 
 
-def _sign(settings: Settings, text: str) -> dict[str, Any]:
+def _sign(settings: Settings, units: list[str]) -> dict[str, Any]:
     """Return how many words a text has, and the hashes that recognise it."""
-    units = _split(text)
     return {"words": len(units), "runs": _choose(_hash_runs(settings, units, len(units)))}
 
 

@@ -80,7 +80,7 @@ def find_matches(text: str, stems: Container[str]) -> Iterator[tuple[int, int]]:
     if not stems:
         return
     for word in _WORD.finditer(text):
-        if any(map(is_unspaced, word[0])):
+        if not word[0].isascii() and any(map(is_unspaced, word[0])):
             yield from _find_pairs(word[0], word.start(), stems)
         elif any(stem(part) in stems for part in surface_words(word[0])):
             yield word.span()

@@ -46,11 +46,6 @@ class Excerpt(NamedTuple):
         return (self.first_line, self.last_line) == (1, self.total_lines)
 
 
-def hide_superseded(text: str) -> str:
-    """Return a note without annotations, and with a blank line for each line that the note says no longer holds."""
-    return hide_entries(text, lambda marks: marks.is_superseded)[0]
-
-
 def hide_entries(text: str, is_unwanted: Callable[[Marks], bool]) -> tuple[str, list[Marks]]:
     """Return a note without annotations, with blank lines for its unwanted entries, and the marks of those entries.
 

@@ -319,10 +319,7 @@ def cites(mode: str, chat_type: str) -> bool:
 
 
 def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:
-    """Return how many characters of each text to show, by its length and its share; what one leaves is for the others.
-
-    The last text may have all that is left.
-    """
+    """Return how many characters of each text to show, by length and share; what one leaves is for those after it."""
     room = [0] * len(wanted)
     left = budget
     for is_last_round in (False, False, True):

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mdrecall import state_files
 from mdrecall.errors import ReadError, SessionsError
 from mdrecall.locks import FileLock, openclaw_lock
-from mdrecall.notes.editing import open_folder, sync_folder
 from mdrecall.notes.opening import stamp_of
-from mdrecall.sessions.flush import FlushHistory
 from mdrecall.sessions.jsonl import as_object, as_text, parse_object
 from mdrecall.sessions.visibility import SessionKey, may_be_shared, parse, read_party
 
 if TYPE_CHECKING:
     import apsw
+
+    from mdrecall.sessions.flush import FlushHistory
 
 FILE = "sessions.json"
 #: How long to wait for OpenClaw, which holds the lock while it writes the file.
@@ -50,7 +50,7 @@ _HINT = "Nothing was changed. Repair the file, or restore it from a backup."
 class Entry(NamedTuple):
     """The parts of a session's entry that matter for a flush."""
 
-    history: FlushHistory
+    history: "FlushHistory"
     compaction_count: int = 0
     total_tokens: int = 0
     total_is_fresh: bool = True
@@ -177,7 +177,7 @@ def read_entry(folder: str, key: str) -> Entry | None:
 
 
 def update_history(
-    folder: str, key: str, change: Callable[[Entry], FlushHistory], *, now_ms: int | None, create: bool
+    folder: str, key: str, change: "Callable[[Entry], FlushHistory]", *, now_ms: int | None, create: bool
 ) -> None:
     """Change a session's history; ``now_ms`` is the time of a flush. With ``create``, what is missing is created."""
     path = os.path.realpath(os.path.join(folder, FILE))
@@ -229,6 +229,8 @@ def _find_key(entries: dict[str, Any], key: str) -> str | None:
 
 def parse_entry(entry: dict[str, Any]) -> Entry:
     """Return what a session's entry says about its flushes, as older OpenClaws write it or as newer ones do."""
+    from mdrecall.sessions.flush import FlushHistory
+
     own = as_object(as_object(entry.get(_OWN)).get("flush"))
     newer = as_object(entry.get("memoryFlush"))
     kind, count = newer.get("kind"), _as_number(newer.get("compactionCount")) or 0
@@ -258,6 +260,8 @@ def _as_number(value: Any) -> int | None:
 
 
 def _replace(path: str, entries: dict[str, Any]) -> None:
+    from mdrecall.notes.editing import open_folder, sync_folder
+
     """Replace the file by a new one with the same permissions."""
     try:
         data = json.dumps(entries, ensure_ascii=False, indent=2).encode()
@@ -303,7 +307,7 @@ class StoredFlushes:
         own = state_files.load(self._path).get(key.lower())
         return found and _merge(found, own if isinstance(own, dict) else {})
 
-    def update(self, key: str, change: Callable[[Entry], FlushHistory]) -> bool:
+    def update(self, key: str, change: "Callable[[Entry], FlushHistory]") -> bool:
         """Change mdrecall's record of a session; False if the session is not in the database."""
         lock = FileLock(f"{self._path}.lock")
         try:

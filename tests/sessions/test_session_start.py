@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.sessions.digest import DAY_SHARE, LONG_TERM_SHARE, excerpt, hide_superseded, omission_notice
+from mdrecall.sessions.digest import DAY_SHARE, LONG_TERM_SHARE, excerpt, hide_entries, omission_notice
 from mdrecall.sessions.messages import share_budget
 
 
@@ -57,7 +57,7 @@ def test_superseded_lines_are_hidden_and_the_others_keep_their_numbers() -> None
         "<!-- observed: 2026-02-01 | status: active -->\n"
         "- likes coffee\n"
     )
-    assert hide_superseded(note).split("\n") == [
+    assert hide_entries(note, lambda marks: marks.is_superseded)[0].split("\n") == [
         "# Facts", "", "", "- Maria lives in Lisbon.", "", "", "", "- likes coffee", "",
     ]  # fmt: skip
-    assert hide_superseded("- plain\n") == "- plain\n"
+    assert hide_entries("- plain\n", lambda marks: marks.is_superseded)[0] == "- plain\n"
