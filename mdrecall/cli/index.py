@@ -3,8 +3,6 @@
 import argparse
 import json
 import os
-import select
-import signal
 import sys
 import threading
 import time
@@ -167,6 +165,8 @@ def open_end_signal() -> tuple[int, Callable[[], None]]:
     A signal makes it readable too, whichever thread the system delivers it to and even if it arrives just before the
     wait. An ``Event`` set by a handler could be missed then.
     """
+    import signal
+
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -255,6 +255,8 @@ def _keep_warm(options: argparse.Namespace) -> int:
 
 def _wait(door: Any, idle_s: float, end: int) -> None:
     """Wait for a signal, or until no command has come for a while."""
+    import select
+
     while (left := door.used_at + idle_s - time.monotonic()) > 0:
         if select.select([end], [], [], left)[0]:
             return

@@ -293,3 +293,28 @@ def test_a_few_chunks_are_embedded_without_numpy_as_many_are_with_it(parts: list
     with_numpy = OFFLINE._embed_numpy([folded], [Found()], [0, len(parts) + 1])[0]
     assert without.passages == with_numpy.passages
     assert to_int8([without.vector]) == to_int8([with_numpy.vector])
+
+
+def test_a_long_text_is_embedded_without_numpy_as_with_it() -> None:
+    folded = fold_texts(["the walrus sleeps on the ice " * 400, "A walrus"])
+    without, (with_numpy,) = OFFLINE._embed_chunk(folded), OFFLINE._embed_numpy([folded], [Found()], [0, 2])
+    assert (without.passages, to_int8([without.vector])) == (with_numpy.passages, to_int8([with_numpy.vector]))
+
+
+ONE_NOTE = """
+import sys
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.types.documents import EmbedInput
+made = OfflineEmbedder().embed_chunks([EmbedInput("", sys.argv[1])])
+print(made[0].passages.hex(), "numpy" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "needs_numpy"), [("The “café” in Malmö opens at nine.", False), ("The word морж means walrus.", True)]
+)
+def test_a_note_loads_numpy_only_for_words_of_other_scripts(text: str, needs_numpy: bool) -> None:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", ONE_NOTE, text], env=env, capture_output=True, text=True, check=True)
+    (made,) = OFFLINE.embed_chunks([EmbedInput("", text)])
+    assert done.stdout.split() == [made.passages.hex(), str(needs_numpy)]

@@ -119,7 +119,7 @@ def _vectors(db: apsw.Connection, number: int) -> Iterator[tuple[Any, ...]]:
             LEFT JOIN windows_{number} ON windows_{number}.chunk_id = chunks.id
         ORDER BY source, path, ordinal
     """)
-    return ((*row, known[chunk_id]) for chunk_id, *row in found if chunk_id in known)
+    return ((*row, tuple(known[chunk_id])) for chunk_id, *row in found if chunk_id in known)
 
 
 def digest_of(index: Path | str) -> dict[str, tuple[int, int]]:

@@ -9,6 +9,7 @@ import math
 import mmap
 import operator
 import os
+import struct
 import sys
 import threading
 from collections import Counter
@@ -39,13 +40,16 @@ _UNSPACED_TRUST = 0.7
 _FIXED = 2**14
 # Chunks are summed in groups of about as much text, whose sums fit into the processor's cache.
 _CHARS_AT_ONCE = 100_000
-# As much text as this is summed without numpy, if it is not loaded: that takes 30 ms, loading it 100.
-_FEW_CHARS = 12_000
+# As much text as this is summed without numpy, if it is not loaded: that takes 55 ms, loading it 100.
+_FEW_CHARS = 24_000
 # Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory. A group of texts
 # has half as many words.
 _MAX_WORDS = 48_000
-# The sum of the vectors of as many words fits into 32 bits: _SHORT_WORDS * 127 * _FIXED < 2**31.
+# The sum of the vectors of as many words fits into 32 bits, signed or not: _SHORT_WORDS * 255 * _FIXED < 2**32.
 _SHORT_WORDS = 1_000
+# What signed bytes are if this is added to each, so that none is negative.
+_SIGN = 128
+_WITHOUT_SIGN = bytes((byte + _SIGN) % 256 for byte in range(256))
 
 
 class OfflineEmbedder:
@@ -129,6 +133,7 @@ class OfflineEmbedder:
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """Return the vectors of chunks with their titles, each with the vectors of its passages."""
+        self._pieces.number_all()
         groups = group_by_size(passages, lambda passage: len(passage.title) + len(passage.text), _CHARS_AT_ONCE)
         return [made for some in groups for made in self._embed_some(some)]
 
@@ -138,7 +143,7 @@ class OfflineEmbedder:
         folded = list(map(fold_texts, texts))
         # A short part may not show its language, so it is that of the whole chunk.
         languages = list(map(self._languages.find_in_chunk, map("\n".join, passages), folded))
-        if "numpy" not in sys.modules and self._is_little_english(passages, languages):
+        if "numpy" not in sys.modules and self._is_little_english(folded, languages):
             return list(map(self._embed_chunk, folded))
         return self._embed_numpy(folded, languages, list(accumulate(map(len, texts), initial=0)))
 
@@ -161,10 +166,10 @@ class OfflineEmbedder:
             for vector, (start, end) in zip(_unit(whole), pairwise(bounds), strict=True)
         ]
 
-    def _is_little_english(self, passages: Sequence[EmbedInput], languages: Sequence[Found]) -> bool:
+    def _is_little_english(self, folded: Sequence[str], languages: Sequence[Found]) -> bool:
         """True if texts are so short that loading numpy would take longer, and have only words of the table."""
-        is_english = not any(map(any, languages)) and all(text.isascii() for passage in passages for text in passage)
-        return is_english and sum(len(text) for passage in passages for text in passage) <= _FEW_CHARS
+        is_short, has_tokens = sum(map(len, folded)) <= _FEW_CHARS, self._languages.has_tokens
+        return is_short and not any(map(any, languages)) and not any(map(has_tokens, folded))
 
     def _embed_chunk(self, folded: str) -> Embedding:
         """Do without numpy what ``_embed_numpy`` does for many, with the same result."""
@@ -173,14 +178,18 @@ class OfflineEmbedder:
         return Embedding(_pack_unit(whole), b"".join(map(_round_to_int8, sums[:-1])))
 
     def _sum_words(self, words: Sequence[str]) -> list[int]:
-        """Return the sum of the vectors of words."""
+        """Return the sum of the vectors of words. A vector is one large number, so that all of it is added at once."""
         rows, size = self._rows, self.dimensions
-        total = [0] * size
-        for number, times in Counter(number for word in words for number in self._pieces[word]).items():
+        counts = Counter(number for word in words for number in self._pieces[word])
+        form, width = ("I", 4) if counts.total() <= _SHORT_WORDS else ("Q", 8)
+        spread, total, factors = bytearray(width * size), 0, 0
+        for number, times in counts.items():
             factor = times * round(self._scales[number] * self._fixed_factor)
-            row = rows[number * size : (number + 1) * size]
-            total = [value + factor * part for value, part in zip(total, row, strict=True)]
-        return total
+            spread[::width] = rows[number * size : (number + 1) * size].tobytes().translate(_WITHOUT_SIGN)
+            total += factor * int.from_bytes(spread, "little")
+            factors += factor
+        numbers = struct.unpack(f"<{size}{form}", total.to_bytes(width * size, "little"))
+        return [number - _SIGN * factors for number in numbers]
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
         """Do nothing: the table needs no preparation."""

@@ -86,6 +86,10 @@ class Pieces(dict[str, tuple[int, ...]]):
         self.vocabulary = vocabulary
         self._looks_left = _LOOKS_IN_TEXT
 
+    def number_all(self) -> None:
+        """Prepare for the many words of chunks: number all pieces at the next lookup."""
+        self._looks_left = 0
+
     def is_whole(self, word: str) -> bool:
         """True if a word is a piece by itself: English has it, or it is a frequent name."""
         return self._find(word) is not None
@@ -104,8 +108,6 @@ class Pieces(dict[str, tuple[int, ...]]):
         if len(word) > MAX_WORD_CHARS:
             return ()
         find = self._find if self._looks_left else self._numbers.get
-        if not self._looks_left and (whole := find(word)) is not None:
-            return (whole,)
         found: list[int] = []
         start = 0
         while start < len(word):
@@ -135,7 +137,7 @@ class Pieces(dict[str, tuple[int, ...]]):
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {piece: number for number, piece in enumerate(self.texts)}
+        return dict(zip(self.texts, range(len(self.texts)), strict=True))
 
 
 def find_words(folded: str) -> list[str]:
@@ -246,13 +248,17 @@ class Languages:
         if latin := languages.latin:
             file = self.files[latin]
             words = [latin + _MARK + word if self._numbers(file, word) else word for word in words]
-        if folded.isascii() or not re.search(_ANY_SPACED, folded):
+        if not self.has_tokens(folded):
             return words
         if folded.count(_END) > 1:
             each = (self.tokens(text + _SEPARATOR, languages) for text in split_texts(folded))
             return [word for found in each for word in found]
         others = [language + _MARK + word for language, pattern in self._spaced for word in pattern.findall(folded)]
         return others + words
+
+    def has_tokens(self, folded: str) -> bool:
+        """True if a text has words of other scripts with spaces."""
+        return not folded.isascii() and re.search(_ANY_SPACED, folded) is not None
 
     def parts(
         self, folded: str, found: Sequence[str], languages: Found, weights: Mapping[str, float], dimensions: int

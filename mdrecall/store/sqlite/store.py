@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
 
-from mdrecall.interfaces import Indexed
 from mdrecall.locks import FileLock
 from mdrecall.store import common
 from mdrecall.store.sqlite import sidecar_files
@@ -39,6 +38,9 @@ from mdrecall.types.documents import (
 from mdrecall.types.search import ChunkRows, Match, Term
 from mdrecall.types.sync import SourceStatus
 from mdrecall.types.transcripts import Transcript
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import Indexed
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
@@ -103,7 +105,7 @@ class SqliteDocuments:
             return {path: (digest.hex(), index_format) for path, digest, index_format in found}
 
     def put(
-        self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
+        self, items: "Indexed", index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
     ) -> Sequence[int]:
         settled = [document for document, chunks in items if chunks is None]
         fresh = [(document, chunks) for document, chunks in items if chunks is not None]
