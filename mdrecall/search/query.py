@@ -225,7 +225,8 @@ class Naming(NamedTuple):
             return _PATH
         if name in self.files or name == self.file or folded.rsplit(".", 1)[0] in self.files:
             return _FILE
-        if stem in self.files or stem == self.file or _normalise(stem) == self.whole:
+        is_whole = len(stem) >= len(self.whole) and _normalise(stem) == self.whole
+        if is_whole or stem in self.files or stem == self.file:
             return _STEM
         slug = re.fullmatch(_AFTER_DAY, stem) if self.file and stem[:4].isdigit() else None
         return _SLUG if slug and self.file in (slug[1], slug[1] + NOTE_ENDING) else 0.0

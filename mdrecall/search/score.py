@@ -641,18 +641,18 @@ def passage_worths(read: Sequence[Features], chunk_identified: float, query: Que
     weight = query.vector_weight if first.likeness is not None else 0.0
     whole = CHUNK_SHARE * mix(first.words, first.chunk_likeness, weight, chunk_identified)
     cost = find_cost(first, query)
+    by_words, beside = 1 - weight, NEIGHBOUR_WEIGHT * (1 - weight)
     worths = []
-    for features in read:
-        own = mix(features.coverage, features.likeness, weight, features.identified)
-        more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
-        worth = whole + (1 - CHUNK_SHARE) * own + more - cost
-        if features.translated is not None:
-            # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the
-            # query is understood.
-            words = TRANSLATED_WEIGHT * features.translated + _TRANSLATED_OFFSET * bool(features.translated)
-            worth = max(worth, wordless_worth(query.trust * (_alike(features) + words)) + features.naming)
-        worths.append(worth)
-    return worths
+    for _, coverage, neighbours, title, likeness, _, _, identified, naming, *_ in read:
+        own = by_words * coverage + weight * (likeness or 0.0) + IDENTIFIER_BONUS * identified
+        worths.append(whole + (1 - CHUNK_SHARE) * own + (beside * neighbours + TITLE_WEIGHT * title + naming) - cost)
+    if first.translated is None:
+        return worths
+    # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the query is
+    # understood.
+    words = TRANSLATED_WEIGHT * first.translated + _TRANSLATED_OFFSET * bool(first.translated)
+    alike = [wordless_worth(query.trust * (_alike(features) + words)) + features.naming for features in read]
+    return list(map(max, worths, alike))
 
 
 def _alike(features: Features) -> float:

@@ -201,7 +201,7 @@ def find_user_factor(context: RankingContext) -> float:
 
 def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Rank the words of others lower if the query names somebody who speaks."""
-    named = find_named_speakers((entry.passage.speaker for entry in candidates), context.text)
+    named = find_named_speakers({entry.passage.speaker for entry in candidates}, context.text)
     if not named:
         return list(candidates)
     best = {True: 0.0, False: 0.0}
@@ -321,10 +321,10 @@ def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) ->
     """Drop the candidates below the minimum score. Age and weight order results and hide none: they do not count."""
 
     def score_before(entry: Candidate) -> float:
-        return entry.score if entry.weight >= 0 else score_of(entry._replace(worth=entry.worth - entry.weight), context)
+        return score_of(entry._replace(worth=entry.worth - entry.weight), context)
 
     least = context.options.min_score
-    return [entry for entry in candidates if score_before(entry) >= least * entry.decay]
+    return [one for one in candidates if (one.score if one.weight >= 0 else score_before(one)) >= least * one.decay]
 
 
 def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -346,7 +346,7 @@ def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) 
     counted = [entry.score * factor for entry, factor in zip(candidates, factors, strict=True)]
     order = sorted(range(len(candidates)), key=counted.__getitem__, reverse=True)
     chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
-    ordered = ((candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest)))
+    ordered = [(candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest))]
     return [one._replace(file_factor=factor) if factor != 1 and context.explain else one for one, factor in ordered]
 
 
@@ -606,8 +606,8 @@ def prefer_important(candidates: Sequence[Candidate], context: RankingContext) -
     No score changes: it says how likely an entry answers the query, which does not depend on how important it is.
     """
     ordered, current = list(candidates), context.query.projects
-    marks = [entry.chunk.marks for entry in candidates]
-    if all(one.importance is None and not (current and one.project) for one in marks):
+    marks = [entry.found.chunk.marks for entry in candidates]
+    if not [one for one in marks if one.importance is not None or (current and one.project)]:
         return ordered
     factors = [_weigh(one, current) for one in marks]
     groups: dict[Hashable, list[int]] = {}
@@ -639,7 +639,7 @@ _ASSISTANT = (
 
 def find_named_speakers(speakers: Iterable[str], query: str) -> set[str]:
     """Return which of the speakers a query names, by their whole name or a part of it."""
-    some = set(speakers) - {""}
+    some = {*speakers} - {""}
     words = set(re.findall(_WORD, fold(query))) if some else set()
     return {speaker for speaker in some if words & _names_of(speaker)}
 

@@ -263,7 +263,7 @@ class MatrixEngine:
         with self._lock:
             self._refresh(space)
             places = self._find_rows(numpy.array(ids, numpy.int64))
-            places = places[~numpy.isin(places, self._dead)]
+            places = places[~numpy.isin(places, self._dead)] if len(self._dead) else places
             if self._compared[0] == query:
                 cosines = self._compared[1][places].tolist()
             else:

@@ -272,7 +272,6 @@ class Toolset:
 
 def answer(details: dict[str, Any], *, is_error: bool = False, plain: str = "") -> ToolAnswer:
     """Return an object as a tool's answer; ``plain`` is what a model needs of it as shorter text."""
-    details = to_valid_text(details)
     return ToolAnswer(details, render_json(details), is_error, _encode_marks(plain))
 
 

@@ -318,7 +318,7 @@ def _round_to_int8(numbers: Sequence[int]) -> bytes:
 
 
 def _length(vector: Sequence[float]) -> float:
-    return math.sqrt(sum(value * value for value in vector))
+    return math.sqrt(sum(map(operator.mul, vector, vector)))
 
 
 def _read_table(name: str) -> bytes:
