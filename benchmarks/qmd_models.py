@@ -25,7 +25,7 @@ from mdrecall import Memory, SearchAnswer, SearchResult
 from mdrecall.config.settings import Chunking
 from mdrecall.extras.qmd.passages import QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode
-from mdrecall.search.score import likeness
+from mdrecall.search.score import likenesses
 from mdrecall.search.stages import RankingOptions, to_results
 from mdrecall.text.words import Analyser
 from mdrecall.types.documents import Traits
@@ -97,7 +97,7 @@ def find_documents(memory: Memory, workspace: Path, text: str) -> dict[Mode, lis
             bonus = FIRST_BONUS if not place else NEXT_BONUS if place < 3 else 0.0
             fused[path] = fused.get(path, 0.0) + 1 / (RANK_OFFSET + place + 1) + bonus
     blended = {
-        path: blend(place, likeness(cosines.get(path, 0.0), RANGE))
+        path: blend(place, likenesses([cosines.get(path, 0.0)], RANGE)[0])
         for place, path in enumerate(sorted(fused, key=lambda path: -fused[path])[:FILES])
     }
 

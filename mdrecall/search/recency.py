@@ -209,8 +209,8 @@ _SURE_CHARS = 3
 _MIN_WORDS = 2
 
 
-#: A candidate, and its sentences about what the query asks for with the beginnings of their words.
-_Claim: TypeAlias = tuple[Candidate, list[tuple[str, frozenset[str]]]]
+#: A candidate, where it was written down, and its sentences about what the query asks for with how their words begin.
+_Claim: TypeAlias = tuple[Candidate, Place, list[tuple[str, frozenset[str]]]]
 #: The statements of sentences, each with the passage that it is from and the headings and the text of its chunk.
 _Statements: TypeAlias = Memo[tuple[str, tuple[str, ...], str, Passage], Statement | None]
 
@@ -270,7 +270,7 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
     claims: list[_Claim] = []
     for entry, lines in found:
         sentences = list_sentences("\n".join(lines))[:_MAX_STATEMENTS] if lines else []
-        claims.append((entry, [(each, list_beginnings(each)) for each in sentences]))
+        claims.append((entry, _find_place(entry), [(each, list_beginnings(each)) for each in sentences]))
     place = 0
     read: _Statements = Memo(lambda claim: read_claim(claim[0], heading_above(*claim[1:]).rpartition(" › ")[2]))
     while place < len(claims):
@@ -279,10 +279,10 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         if newer is None:
             place += 1
             continue
-        entry, said = claims.pop(newer)
-        claims.insert(place, (_count_as_much(entry, claims[place][0]), said))
+        entry, where, said = claims.pop(newer)
+        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, said))
         # The lifted one may itself be older than another; each step brings a newer day to this place.
-    return [entry for entry, _ in claims]
+    return [entry for entry, *_ in claims]
 
 
 def _find_place(entry: Candidate) -> Place:
@@ -322,8 +322,8 @@ def _count_held(line: str, beginnings: Sequence[str]) -> int:
 
 
 def _replaces(newer: _Claim, older: _Claim, query: str, read: _Statements) -> bool:
-    (new_entry, new_ones), (old_entry, old_ones) = newer, older
-    if not new_ones or not old_ones or not is_newer(_find_place(new_entry), _find_place(old_entry)):
+    (new_entry, new_place, new_ones), (old_entry, old_place, old_ones) = newer, older
+    if not new_ones or not old_ones or not is_newer(new_place, old_place):
         return False
     # What holds for one project says nothing about another.
     if new_entry.chunk.marks.project != old_entry.chunk.marks.project:

@@ -214,10 +214,10 @@ def split_passages(text: str) -> list[Passage]:
     last_heading, who, has_text = -1, "", False
     # One loop without objects or calls, because it sees every line of every note.
     for number, line in enumerate(lines):
-        bare = line.lstrip()
+        bare, width = line.lstrip(), len(line)
         if not bare:
             blanks += 1
-            offset += len(line) + 1
+            offset += width + 1
             continue
         # Whether a passage always ends before this line, and whether it does once it is half full.
         ends = number in turns
@@ -226,7 +226,7 @@ def split_passages(text: str) -> list[Passage]:
         elif ends:
             speaker = turns[number]
         may_end = blanks > 0 or bare[:2] in _BULLET_STARTS or (bare[0] in _DIGITS and _NUMBERED.match(bare) is not None)
-        for start, end in ((0, len(line)),) if len(line) <= LONG_LINE else split_line(line):
+        for start, end in ((0, width),) if width <= LONG_LINE else split_line(line):
             # Blank lines count too: a passage must not reach over a thousand of them.
             length = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
             # A heading alone says little, so it stays with what follows it, even if that is another heading.
@@ -241,7 +241,7 @@ def split_passages(text: str) -> list[Passage]:
             size += length
             ends = may_end = False
             blanks = 0
-        offset += len(line) + 1
+        offset += width + 1
     if size:
         return [*passages, Passage(begin, last_end, first, last, last_heading, who)]
     return [Passage(0, len(text), 0, text.count("\n"))]
@@ -270,7 +270,7 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
         number: match[1].strip()
         for number, line in enumerate(lines)
         # A label is short; looking for one in the middle of a long line would take long.
-        if (line.find(":", 0, 80) >= 0 or (not line.isascii() and line.find("：", 0, 80) >= 0))
+        if (":" in line[:80] or "：" in line[:80])
         and (match := _TURN.match(line))
         and not (line.startswith("- ") and match[1] in _LABELS)
     }
