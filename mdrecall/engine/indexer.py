@@ -263,7 +263,8 @@ class Indexer:
             work.failed.append(Issue(path, str(error)))
             work.removed += [] if isinstance(error, FileUnreadable) else [path]
             return
-        document = document._replace(text=self._forgotten.last.mask(document.text, path))
+        text = self._forgotten.last.mask(document.text, path)
+        document = document if text is document.text else document._replace(text=text)
         known = self._documents.known_documents(self.source.name, [path]) if path in work.plan.known else {}
         if known.get(path) == (document.hash, self.index_format):
             work.settled += [document._replace(text="")] if _has_settled(document) else []
@@ -282,13 +283,14 @@ class Indexer:
         for new, change in read:
             try:
                 chunks = list(self._chunk(new)) if len(new.text) <= _LONG_CHARS else None
-                chunked.append((new._replace(fields=read_fields(new.text)), chunks, change))
+                chunked.append((new, read_fields(new.text), chunks, change))
             except BUGS as error:
                 self._report_bug(new, error, work)
-        for new, chunks, change in chunked:
+        for new, fields, chunks, change in chunked:
             try:
                 made = None if chunks is None else list(self._index(new, chunks))
-                work.batch.append((new if made is None else new._replace(text=""), made, change))
+                text = new.text if made is None else ""
+                work.batch.append((new._replace(text=text, fields=fields), made, change))
             except BUGS as error:
                 self._report_bug(new, error, work)
 

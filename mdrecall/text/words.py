@@ -43,8 +43,6 @@ _CLASS = re.escape(JOINERS + "_")
 _NAME_HINT = compile_later(
     rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))\S*+"
 )
-# What stands between blanks and has a character beyond ASCII.
-_BEYOND_ASCII = compile_later(r"(?<!\S)[^\s\x80-\U0010ffff]*+\S++")
 _WORDLIKE = compile_later(r"[^\W_]+")
 _CAMEL = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL_HINT = compile_later(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
@@ -153,9 +151,12 @@ class Analyser:
         """Return the words for the store to fold and stem, and the name terms, each once; both separated by spaces."""
         if is_plain(text):
             return text, self._names_in(text)
-        words = self._words
-        folded = _BEYOND_ASCII.sub(lambda bit: words.get(bit[0]) or self._remember(words, bit[0], _join_words), text)
-        return folded, self._names_in(_nfkc(text))
+        known = self._words
+        bits = [
+            bit if bit.isascii() else known.get(bit) or self._remember(known, bit, _join_words)
+            for bit in text.split(" ")
+        ]
+        return " ".join(bits), self._names_in(_nfkc(text))
 
     def terms_of(self, word: str) -> frozenset[str]:
         """Return the terms of what stands between spaces."""
