@@ -79,7 +79,8 @@ def warm_process(notes: Workspace, *arguments: str) -> "Iterator[subprocess.Pope
 @pytest.fixture
 def open_door(notes: Workspace) -> Iterator[WarmDoor]:
     with Memory.open(env=notes.env) as memory:
-        memory.sync()
+        # While the encoder is at work, two answers in a row may differ.
+        memory.sync(waits_for_encoder=True)
         with listening(memory, notes.env) as door:
             yield door
 

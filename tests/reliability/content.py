@@ -101,9 +101,9 @@ def _chunk_vectors(db: apsw.Connection, number: int) -> dict[int, list[bytes]]:
         f"SELECT first, last, size, offsets, vectors FROM vectors_{number} ORDER BY first"
     ):
         ids = [first + offset for offset in array("I", offsets)]
-        assert (ids[0], ids[-1], len(ids), ids) == (first, last, size, sorted(ids))
+        assert (ids[0], ids[-1], len(set(ids)), ids) == (first, last, size, sorted(ids))
         assert last_of_all < first
-        step = len(vectors) // size
+        step = len(vectors) // len(ids)
         for at, chunk_id in enumerate(ids):
             found.setdefault(chunk_id, []).append(vectors[at * step : (at + 1) * step])
         last_of_all = last

@@ -47,12 +47,13 @@ class Kind(NamedTuple):
     """Whether it runs until it is ended; a note is written meanwhile."""
 
 
+# Without the encoder, whose work takes most of the time: tests/engine/test_encoder_beside.py kills it.
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("index", ("index",)),
-        Kind("first index", ("index",), from_nothing=True),
-        Kind("rebuild", ("index", "--force"), at_once=True),
+        Kind("index", ("index", "--no-wait")),
+        Kind("first index", ("index", "--no-wait"), from_nothing=True),
+        Kind("rebuild", ("index", "--force", "--no-wait"), at_once=True),
         Kind("watch", ("watch",), stays=True),
     )
 }

@@ -119,12 +119,12 @@ def fix_permissions(path: str) -> None:
 
 
 def quarantine(path: str) -> str:
-    """Move a damaged index out of the way and return its new path. Older ones are deleted."""
+    """Move a damaged index out of the way and return its new path. Older ones and its shared memory are deleted."""
     before = _quarantined_files(path)
     kept = f"{path}{_QUARANTINED}{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
     for suffix in SIDE_FILES:
         try:
-            os.replace(path + suffix, kept + suffix)
+            os.unlink(path + suffix) if suffix == "-shm" else os.replace(path + suffix, kept + suffix)
         except FileNotFoundError:
             continue
         except OSError as error:
