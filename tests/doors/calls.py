@@ -37,7 +37,7 @@ NOTES: dict[str, str | bytes] = {
 TALK = ("Where is the lighthouse key?", "In the blue drawer, next to the walrus.")
 CONFIG: dict[str, Any] = {
     "memorySearch": {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}},
-    "mdrecall": {"maxFileBytes": MAX_FILE_BYTES, "tools": {"maxChars": 200_000, "append": True}, "encoder": True},
+    "mdrecall": {"maxFileBytes": MAX_FILE_BYTES, "tools": {"maxChars": 200_000, "append": True}},
 }
 
 

@@ -450,7 +450,8 @@ class AnyOrder(RuleBasedStateMachine):
         }
         search |= {} if self.vectors else {"provider": "none"}
         own = {"searchWaitMs": 60_000} if "searchWaitMs" in SECTIONS["mdrecall"].entries else {}
-        self.space.configure(json.dumps({"memorySearch": search, "mdrecall": own}))
+        # Two answers in a row may differ while the encoder is at work.
+        self.space.configure(json.dumps({"memorySearch": search, "mdrecall": {**own, "encoder": False}}))
 
     def _word(self) -> bytes:
         """A word that was never written before; all are of one length."""
