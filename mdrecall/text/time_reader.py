@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from mdrecall.patterns import compile_later
 from mdrecall.text.days import DayRange, Unit, calendar_date, day_number, month_range, unit_range, weekday, year_range
 from mdrecall.text.words import count_words
 
@@ -328,8 +329,8 @@ _DIGITS = "digits"
 _WORD = re.compile(r"[^\W\d_]+")
 _YEAR_DIGITS = re.compile(r"(?:19|20)\d\d")
 _WIDE_DIGITS = {0xFF10 + digit: str(digit) for digit in range(10)}
-_HAN_SCRIPT = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
-_HANGUL_SCRIPT = re.compile("[\uac00-\ud7a3]")
+_HAN_SCRIPT = compile_later("[\u3040-\u30ff\u4e00-\u9fff]")
+_HANGUL_SCRIPT = compile_later("[\uac00-\ud7a3]")
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|`[^`]*`|「[^」]*」|『[^』]*』|(?<!\w)'[^']*'(?!\w)")
 # Joined to other characters, a time word is part of an identifier, a path or an address.
 _JOINER = r"[-./:@\\#&=?%~+]"
@@ -371,13 +372,16 @@ def _hints(key: str) -> frozenset[str]:
     return frozenset(word for word in longest if len(word) > 2)
 
 
+#: Which words of a language a rule needs, by its kind; any other kind needs a month.
+_NEEDED = {"word": "days", "weekday": "weekdays", "weekday_in_week": "weekdays"}
+_NEEDED |= dict.fromkeys(("ago", "few", "back", "period"), "units")
+
+
 @cache
-def _rules(key: str) -> list[tuple[Rule, re.Pattern[str]]]:
-    """Return the rules of a language, or of dates in digits, compiled at first use because that takes milliseconds."""
-    language = LANGUAGES.get(key, _ENGLISH)
-    is_unspaced = key not in (_DIGITS, *_SPACED)
-    rules = _NUMERIC if key == _DIGITS else language.rules
-    return [(rule, _compile(rule.pattern, language, is_unspaced)) for rule in rules]
+def _needs(key: str, kind: str) -> tuple[str, ...]:
+    """Return how a word ends that every match of a rule has; in a script without spaces, no word is needed."""
+    phrases = getattr(LANGUAGES[key], _NEEDED.get(kind, "months")) if key in _SPACED else ("",)
+    return tuple(max(re.split("[ '’-]", phrase), key=len) for phrase in phrases)
 
 
 @cache
@@ -425,11 +429,15 @@ def _hide_quotes(query: str) -> str:
 
 
 def _find_all(text: str, keys: list[str], today: int) -> Iterator[_Found]:
+    words = _WORD.findall(text.lower()) or [""]
     for key in (_DIGITS, *keys) if _YEAR_DIGITS.search(text) else keys:
-        for rule, pattern in _rules(key):
-            for match in pattern.finditer(text):
-                if found := _Reading(match, LANGUAGES.get(key, _ENGLISH), today, rule.offset).read(rule.kind):
-                    yield *match.span(), found
+        language = LANGUAGES.get(key, _ENGLISH)
+        for rule in _NUMERIC if key == _DIGITS else language.rules:
+            # To compile a rule takes a millisecond, and most of them cannot match.
+            if any(word.endswith(_needs(key, rule.kind)) for word in words):
+                for match in _compile(key, rule.pattern).finditer(text):
+                    if found := _Reading(match, language, today, rule.offset).read(rule.kind):
+                        yield *match.span(), found
 
 
 def _choose(found: Iterator[_Found]) -> list[_Found]:
@@ -539,7 +547,9 @@ class _Reading:
         return calendar_date(self._today)[0] + YEAR_WORDS[word] if word else self._number("year")
 
 
-def _compile(pattern: str, language: Language, is_unspaced: bool) -> re.Pattern[str]:
+@cache
+def _compile(key: str, pattern: str) -> re.Pattern[str]:
+    language, is_unspaced = LANGUAGES.get(key, _ENGLISH), key not in (_DIGITS, *_SPACED)
     months = {word for word in language.months if word not in ("may", "march")}
     groups = {
         "word": _any_of(language.days),

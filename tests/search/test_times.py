@@ -271,3 +271,16 @@ def test_weekdays_and_months_are_those_of_the_calendar_in_every_language() -> No
     for language in LANGUAGES.values():
         assert sorted(set(language.weekdays.values())) == list(range(7))
         assert sorted(set(language.months.values())) in ([], list(range(1, 13)))
+
+
+def test_only_rules_that_can_match_are_compiled() -> None:
+    time_reader._compile.cache_clear()
+    assert time_reader.find_times("what is the current plan for now?", TODAY) == ((), ())
+    assert time_reader._compile.cache_info().currsize == 0
+
+
+@pytest.mark.parametrize("key", ["en", "de", "fr", "es"])
+def test_each_rule_has_a_word_of_the_kind_that_it_needs(key: str) -> None:
+    groups = {"days": "{word}", "units": "{unit}", "weekdays": "{weekday", "months": "month"}
+    for rule in LANGUAGES[key].rules:
+        assert groups[time_reader._NEEDED.get(rule.kind, "months")] in rule.pattern, rule

@@ -373,7 +373,7 @@ _KEYS = (
          r"(?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/]{1,15}+={0,2}(?![^\s\\]))?))", hide_all=True),
     Rule("iban", tuple("0123456789"),
          rf"[A-Z]{{2}}\d\d(?<![A-Za-z0-9][A-Z]{{2}}\d\d)(?:{_IBAN_LENGTHS})(?![A-Za-z0-9])", is_iban),
-    Rule("github", ("gh",), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
+    Rule("github", tuple(f"gh{kind}_" for kind in "opusr"), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
     Rule("payment card", tuple("0123456789"), rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))", is_card),
 )  # fmt: skip
 
