@@ -12,7 +12,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -438,9 +438,11 @@ def _unpack_document(
 
 
 def _load(db: apsw.Connection, ids: Sequence[int]) -> Iterator[StoredChunk]:
+    # Several chunks are often of one note.
+    unpack = cache(sql.unpack_text)
     for text, at, length, *found in sql.rows(db, _CHUNKS, (str(list(ids)),)):
         number, source, path, start, end, *others = found
-        whole = sql.unpack_text(text)[at : at + length]
+        whole = unpack(text)[at : at + length]
         yield common.unpack_chunk((number, source, path, start, end), whole, *others)
 
 

@@ -15,6 +15,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from itertools import islice
 from typing import TypeAlias
@@ -503,8 +504,10 @@ def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
 
 
 def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChunk]:
+    # The chunks of a text follow each other.
+    unpack = lru_cache(1)(sql.unpack_text)
     for number, path, trail, text, at, length in sql.rows(db, _PENDING, (str(list(ids)),)):
-        yield make_pending(number, path, trail, sql.unpack_text(text)[at : at + length])
+        yield make_pending(number, path, trail, unpack(text)[at : at + length])
 
 
 def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -> Iterator[int]:
