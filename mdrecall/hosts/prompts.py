@@ -4,7 +4,7 @@ A prompt that only agrees or goes on says nothing to look for. A question about 
 that is merely likely; an order needs one that is nearly sure. The words stand for the languages of the offline table.
 """
 
-from collections.abc import Container
+from collections.abc import Set
 from typing import NamedTuple
 
 from mdrecall.hosts.agreeing import AGREEING
@@ -93,7 +93,7 @@ def read_prompt(text: str) -> Prompt | None:
     return Prompt(query, _ORDER_FLOOR, needs_rare=True, kind="an order") if is_long else None
 
 
-def find_focus(text: str, stems: Container[str], chars: int) -> str:
+def find_focus(text: str, stems: Set[str], chars: int) -> str:
     """Return the run of a text with most of the words of a query, at most ``chars`` long, cut between words."""
     plain = " ".join(text.split())
     if len(plain) <= chars:

@@ -1,7 +1,7 @@
 """What the model learns of the memory beside a prompt: at most four runs of text, and none twice in a session."""
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +129,7 @@ def _list_used_words(call: HookCall) -> frozenset[str]:
     return frozenset(find_stems(read_beginning(path, _MAX_USED_BYTES).decode("utf-8", "replace")))
 
 
-def _holds_rare(hit: SearchResult, used: Container[str]) -> bool:
+def _holds_rare(hit: SearchResult, used: Set[str]) -> bool:
     """True if a passage holds one of the rarest words of the query, and that was not used before."""
     terms: list[dict[str, Any]] = next((value for part, value, _ in hit.why if part == "terms"), [])
     heaviest = max((term["weight"] for term in terms), default=0.0)
@@ -142,7 +142,7 @@ def _is_prose(text: str) -> bool:
     return sum(char.isalpha() or char == " " for char in text) >= _PROSE_SHARE * len(text)
 
 
-def _choose_text(hit: SearchResult, stems: Container[str]) -> str:
+def _choose_text(hit: SearchResult, stems: Set[str]) -> str:
     """Return what a passage says about a prompt; empty if it only asks the same, introduces or is a pasted text.
 
     Of a conversation this is the message with most words of the prompt. If these are in a question, it is the message
@@ -163,12 +163,12 @@ def _choose_text(hit: SearchResult, stems: Container[str]) -> str:
     return "" if is_pasted or is_empty else message
 
 
-def _count_matches(text: str, stems: Container[str]) -> int:
+def _count_matches(text: str, stems: Set[str]) -> int:
     return sum(1 for _ in find_matches(text, stems))
 
 
 def _shorten_runs(
-    hits: Sequence[tuple[SearchResult, str]], stems: Container[str], room: int
+    hits: Sequence[tuple[SearchResult, str]], stems: Set[str], room: int
 ) -> list[tuple[SearchResult, str]]:
     """Return passages with runs that fit into the room together, in quarters of tokens.
 

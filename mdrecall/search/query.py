@@ -8,7 +8,7 @@ they are recognised here by a few words, and the rules are loaded only for the o
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from mdrecall.errors import QueryError, suggest_name
@@ -75,14 +75,15 @@ def find_stems(query: str) -> frozenset[str]:
     return frozenset(term.text for term in terms if not term.stop) or frozenset(term.text for term in terms)
 
 
-def find_matches(text: str, stems: Container[str]) -> Iterator[tuple[int, int]]:
+def find_matches(text: str, stems: Set[str]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each stretch of a text that has one of these stems, in order."""
-    if not stems:
-        return
-    for word in _WORD.finditer(text):
-        if not word[0].isascii() and any(map(is_unspaced, word[0])):
-            yield from _find_pairs(word[0], word.start(), stems)
-        elif any(stem(part) in stems for part in surface_words(word[0])):
+    starts = tuple([one[:-1] or one for one in stems])  # Words that begin otherwise need not be stemmed.
+    for word in _WORD.finditer(text) if stems else ():
+        if not (found := word[0]).isascii() and any(map(is_unspaced, found)):
+            yield from _find_pairs(found, word.start(), stems)
+        elif found.isascii() and not found.lower().startswith(starts):
+            continue
+        elif any(stem(part) in stems for part in surface_words(found)):
             yield word.span()
 
 

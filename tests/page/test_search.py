@@ -112,7 +112,7 @@ def test_collections_can_be_chosen(workspace: Workspace) -> None:
 
 def test_a_passage_has_no_empty_lines_at_its_ends() -> None:
     found = SearchResult("memory/a.md", 3, 11, 0.5, "far\n\n\nthe walrus\nsleeps\n\n\n\nfar", "memory", 6, 7, "")
-    shown = [re.sub("<[^>]*>", "", str(line)) for line in _show_passage(found, ())]
+    shown = [re.sub("<[^>]*>", "", str(line)) for line in _show_passage(found, frozenset())]
     assert shown == ["the walrus\nsleeps\n"]
 
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.search.query import parse_query
+from mdrecall.search.query import find_matches, find_stems, parse_query
 from mdrecall.search.score import TermFinder, TextMemory, Weights, read_words, weigh
 from mdrecall.text.markdown import split_passages
-from mdrecall.text.words import Analyser
+from mdrecall.text.words import Analyser, stem
 from mdrecall.types.documents import StoredChunk
 from mdrecall.types.search import Match
 
@@ -137,3 +137,11 @@ def test_only_so_much_text_is_remembered() -> None:
     read = [texts.read(note) for note in notes]
     assert texts.read(notes[-1]) is read[-1]
     assert texts.read(notes[0]) is not read[0]
+
+
+@given(st.lists(st.sampled_from((*WORDS, "go", "goes", "a", "studies", "study", "Hoping", "hoped", "hop"))))
+def test_the_words_that_are_marked_are_those_with_a_stem_of_the_query(words: list[str]) -> None:
+    stems = find_stems("deployed x study go hope")
+    marked = [" ".join(words)[start:end] for start, end in find_matches(" ".join(words), stems)]
+    plain = [word for word in words if word.isalnum() and word.isascii()]
+    assert [word for word in marked if word in plain] == [word for word in plain if stem(word.lower()) in stems]

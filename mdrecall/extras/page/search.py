@@ -11,7 +11,7 @@ from mdrecall.several import search_several
 from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Set
 
     from mdrecall.types.documents import SourceName
     from mdrecall.types.search import Confidence
@@ -140,7 +140,7 @@ def _show_notices(answer: SearchAnswer) -> Html:
     return join(tag("p", notice, class_="warning") for notice in notices if notice)
 
 
-def _show_result(visit: Visit, result: SearchResult, stems: "Collection[str]", asked: str) -> Html:
+def _show_result(visit: Visit, result: SearchResult, stems: "Set[str]", asked: str) -> Html:
     place = result_url(visit, result)
     title = result.heading.rpartition(" › ")[2] or result.path
     passage = tag("pre", _show_passage(result, stems), class_="passage", lang="")
@@ -154,7 +154,7 @@ def _show_result(visit: Visit, result: SearchResult, stems: "Collection[str]", a
     )
 
 
-def _show_passage(result: SearchResult, stems: "Collection[str]") -> "Iterator[Child]":
+def _show_passage(result: SearchResult, stems: "Set[str]") -> "Iterator[Child]":
     """Yield the lines that match and a few around them, each with its words marked."""
     lines = list(enumerate(result.snippet.strip("\n").split("\n"), result.start_line))
     first, last = result.match_start_line, result.match_end_line
@@ -186,7 +186,7 @@ def show_score(result: SearchResult) -> Html:
     return tag("span", bar, " ", *said, class_="score right")
 
 
-def mark_words(line: str, stems: "Collection[str]") -> Html:
+def mark_words(line: str, stems: "Set[str]") -> Html:
     """Return a line in which the words of the query are marked."""
 
     def parts() -> "Iterator[Child]":
