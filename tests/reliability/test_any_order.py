@@ -535,7 +535,8 @@ def test_an_index_that_is_checked_between_changes_is_always_sound(workspace: Wor
 def test_an_index_that_is_deleted_under_an_open_memory_is_made_anew(workspace: Workspace, alone: bool) -> None:
     workspace.write("memory/a.md", "walrus")
     memory = workspace.memory()
-    memory.sync()
+    # Files go one after the other: nothing may be written meanwhile.
+    memory.sync(waits_for_encoder=True)
     index = Path(memory.settings.index_path)
     for path in [index] if alone else list(index.parent.iterdir()):
         path.unlink()
@@ -555,7 +556,7 @@ def test_nothing_is_held_of_an_index_that_was_deleted_a_moment_ago(workspace: Wo
     memory = workspace.memory()
     for number in range(6):
         workspace.write("memory/a.md", f"The harbour has {number + 3} boats.\n" * (1 + number % 3))
-        memory.sync(force=number % 2 == 0)
+        memory.sync(force=number % 2 == 0, waits_for_encoder=True)
         old = memory.search("lighthouses at sea", min_score=0)
         with Memory.open(workspace.path, env=workspace.env) as opened:
             assert old.results == opened.search("lighthouses at sea", min_score=0).results

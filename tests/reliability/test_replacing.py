@@ -24,6 +24,12 @@ from tests.conftest import Workspace, examples
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
 
 
+@pytest.fixture(autouse=True)
+def _without_encoder(workspace: Workspace) -> None:
+    """What is replaced or looked at here byte by byte must not be written in the background meanwhile."""
+    workspace.configure('{"mdrecall": {"encoder": false}}')
+
+
 @pytest.mark.parametrize("harm", HARMS)
 def test_processes_that_search_outlive_what_is_done_to_their_index(tmp_path: Path, harm: str) -> None:
     outcome = attack(tmp_path / harm, harm, times=examples(8), seed=7)
@@ -91,7 +97,7 @@ def test_an_answer_is_never_empty_because_the_index_was_just_deleted(
 
 
 def test_a_reader_of_a_deleted_index_needs_no_lock_of_a_process_that_writes(workspace: Workspace) -> None:
-    workspace.configure('{"mdrecall": {"searchWaitMs": 0, "firstIndexWaitMs": 0}}')
+    workspace.configure('{"mdrecall": {"searchWaitMs": 0, "firstIndexWaitMs": 0, "encoder": false}}')
     index = prepare(workspace)
     memory = workspace.memory()
     memory.sync()
@@ -108,7 +114,7 @@ def test_a_reader_of_a_deleted_index_needs_no_lock_of_a_process_that_writes(work
 
 
 def test_a_search_says_why_if_a_damaged_index_cannot_be_repaired_now(workspace: Workspace) -> None:
-    workspace.configure('{"mdrecall": {"searchWaitMs": 0, "firstIndexWaitMs": 0}}')
+    workspace.configure('{"mdrecall": {"searchWaitMs": 0, "firstIndexWaitMs": 0, "encoder": false}}')
     index = prepare(workspace)
     writer = FileLock(f"{index}.lock")
     assert writer.acquire(0, "writing")
