@@ -224,7 +224,7 @@ def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Works
 
 def test_the_record_has_the_storage_and_scan_of_openclaw(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/2026-11-14.md", "the walrus")
-    run("index")
+    run("index", "--no-wait")
     (record,) = run("status", "--json").json
     found, storage = record["status"], record["status"]["storage"]
     assert storage["databaseBytes"] % 512 == 0 < storage["databaseBytes"]
