@@ -59,7 +59,8 @@ class Bench:
         self.shop.mkdir()
         subprocess.run(["git", "init", "-q"], cwd=self.shop, check=True)
         (base / "state").mkdir()
-        config = {"agents": {"defaults": {"workspace": str(self.notes)}}}
+        # A prompt is never given to the encoder, whose vectors would take minutes to make.
+        config = {"agents": {"defaults": {"workspace": str(self.notes)}}, "mdrecall": {"encoder": False}}
         (base / "state" / "mdrecall.json").write_text(json.dumps(config))
         self.projects.mkdir(parents=True)
         draw = random.Random(1)
