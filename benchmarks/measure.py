@@ -53,9 +53,13 @@ class Workspace(NamedTuple):
 
     @property
     def env(self) -> dict[str, str]:
+        # The vectors of the encoder take minutes: what they cost is measured apart.
+        config = self.base / "mdrecall.json"
+        config.write_text('{"mdrecall": {"encoder": false}}')
         # Without compiled modules, most of a short command would be compiling them.
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        return kept | {"HOME": str(self.base), "MDRECALL_STATE_DIR": str(self.state), "PYTHONPATH": os.getcwd()}
+        own = {"HOME": str(self.base), "MDRECALL_STATE_DIR": str(self.state), "MDRECALL_CONFIG": str(config)}
+        return kept | own | {"PYTHONPATH": os.getcwd()}
 
     def command(self, name: str, *arguments: str) -> list[str]:
         """Return a command of mdrecall about these notes."""

@@ -114,7 +114,8 @@ def open_memory(
 ) -> Memory:
     """Open a folder of notes with an index of one kind; ``name`` is that of the workspace in the database."""
     config = home / f"{kind}-{name}.json"
-    settings: dict[str, Any] = {"mdrecall": {"store": {"kind": kind, "dsn": "${DSN}", "workspace": name}}}
+    store = {"kind": kind, "dsn": "${DSN}", "workspace": name}
+    settings: dict[str, Any] = {"mdrecall": {"store": store, "encoder": False}}
     if words_only:
         settings["memorySearch"] = {"provider": "none"}
     config.write_text(json.dumps(settings))
