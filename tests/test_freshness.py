@@ -29,6 +29,9 @@ from tests.reliability.content import content_of, fresh_content
 PATIENT = "{mdrecall: {searchWaitMs: 20000}}"
 BIG = "word of some length\n" * 20_000
 
+#: Nothing is written in the background meanwhile.
+WITHOUT_ENCODER = '{"mdrecall": {"encoder": false}}'
+
 
 @pytest.fixture
 def reader(workspace: Workspace) -> Iterator[Callable[[], Memory]]:
@@ -98,6 +101,7 @@ def test_a_lock_in_the_same_process_counts_as_well(
     workspace: Workspace, one_shot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdrecall.engine.sync_run._WAIT_S", 0.05)
+    workspace.configure(WITHOUT_ENCODER)
     workspace.write("memory/a.md", "walrus")
     with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
         memory.sync()
@@ -437,6 +441,7 @@ def test_an_index_deleted_under_threads_that_read_it_is_made_again(workspace: Wo
 
 
 def test_two_memories_share_an_index_that_was_deleted_under_both(workspace: Workspace) -> None:
+    workspace.configure(WITHOUT_ENCODER)
     workspace.write("memory/a.md", "walrus")
     one, two = workspace.memory(), workspace.memory()
     assert found(one, "walrus") == found(two, "walrus") == ["memory/a.md"]

@@ -165,11 +165,12 @@ class ChunkEmbedder:
             run = EmbedRun(self, progress, stop)
             done = run.embed_slowly(self._jobs, self._keep)
         except EmbedderError as error:
+            problem = message_with_hint(error)
+            done = (run.done if run else EmbedReport())._replace(is_complete=False, error=problem)
             if stop():
                 # It was interrupted, which says nothing about it.
-                return (run.done if run else EmbedReport())._replace(is_complete=False)
-            self._failed_at, self.last_error = time.monotonic(), message_with_hint(error)
-            done = (run.done if run else EmbedReport())._replace(is_complete=False, error=self.last_error)
+                return done
+            self._failed_at, self.last_error = time.monotonic(), problem
         vectors, fingerprint = self.store.vectors, self.embedder.fingerprint
         # Where nothing can be written, only this process knows the error.
         with suppress(StoreError):

@@ -17,7 +17,7 @@ from mdrecall.engine.background import SingleFlight
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests, require_writable
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.types.documents import Issue, StoredChunk
 from mdrecall.types.sync import ProgressCallback, Stop, SyncReport, never
 
@@ -120,8 +120,9 @@ class MissingVectors:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         try:
             self.embed()
-        except CorruptIndex as damage:
-            self._issues = (Issue(self._store.admin.place, str(damage)),)
+        except (StoreError, OSError) as problem:
+            # Nobody waits for it: the next change or search begins again.
+            self._issues = (Issue(self._store.admin.place, str(problem)),)
 
 
 # How long a closing memory waits for work in progress.
