@@ -83,12 +83,12 @@ def test_a_citation_reads_its_own_lines(workspace: Workspace) -> None:
 
 def test_merged_sync_reports_keep_every_field() -> None:
     issue, change = Issue("memory/a.md", "is too large"), FileChange("memory/a.md", "changed")
-    whole = SyncReport(1, 2, 3, 4, 5, (issue,), (issue,), (issue,), (change,), True, 6)
+    whole = SyncReport(1, 2, 3, 4, 5, (issue,), (issue,), (issue,), (change,), True, 6, 7)
     assert all(whole), "a new field needs a value here"
     for name in SyncReport._fields:
         alone = SyncReport(**{name: getattr(whole, name)})
         for merged in (alone.merge(SyncReport()), SyncReport().merge(alone)):
             assert merged == alone, name
     assert whole.merge(whole) == SyncReport(
-        2, 4, 6, 8, 10, (issue, issue), (issue, issue), (issue, issue), (change, change), True, 12
+        2, 4, 6, 8, 10, (issue, issue), (issue, issue), (issue, issue), (change, change), True, 12, 14
     )

@@ -29,6 +29,8 @@ _T = TypeVar("_T")
 
 # Takes a tenth of the processor if a thread of ordinary priority wants it too.
 _NICENESS = 10
+# What nobody waits for begins after so many seconds: a script that only asks a few questions has ended by then.
+_QUIET_S = 3.0
 
 
 class MissingVectors:
@@ -94,9 +96,9 @@ class MissingVectors:
         return (*self._issues, Issue(self._store.admin.place, problem + hint))
 
     def embed_in_background(self) -> None:
-        """Make the vectors that are missing in a thread, if that takes time."""
+        """Make the vectors that are missing in a thread, if that takes time; not in a process that ends at once."""
         if not self._one_shot and not self.is_instant and not self.is_complete():
-            self._start_thread()
+            self._start_thread(_QUIET_S)
 
     def close(self, timeout_s: float) -> None:
         """End the work in progress where it can be resumed; may be called twice."""
@@ -106,14 +108,18 @@ class MissingVectors:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s)
 
-    def _start_thread(self) -> None:
+    def _start_thread(self, pause_s: float = 0.0) -> None:
         is_resting = self._embedder is not None and self._embedder.is_resting
         with self._starting:
             if not is_resting and (self._thread is None or not self._thread.is_alive()):
-                self._thread = threading.Thread(target=self._work, name="mdrecall-embed-missing", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._work, args=(pause_s,), name="mdrecall-embed-missing", daemon=True
+                )
                 self._thread.start()
 
-    def _work(self) -> None:
+    def _work(self, pause_s: float) -> None:
+        if self.closing.wait(pause_s):
+            return
         if sys.platform == "linux":
             # Of this thread only: what is made in the background gives way to searches, here and in other processes.
             with suppress(OSError):

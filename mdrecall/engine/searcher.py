@@ -260,12 +260,10 @@ class _Search:
     def _is_decided(self, naming: Naming) -> bool:
         """True if the words of the query tell what it looks for, so that a slower embedder would add little.
 
-        The rule is the same in a process that answers once, so that a question has one answer. Beside a prompt nothing
-        is shown that its words do not find.
+        All processes have this rule: a question has one answer. Beside a prompt only what its words find is shown.
         """
-        if self._request.is_prompt or naming.identifiers or naming.phrases or naming.file or self._times.ranges:
-            return True
-        return any(entry.strength >= _SILENT for entry in self._by_words[:1])
+        named = self._request.is_prompt or naming.identifiers or naming.phrases or naming.file or self._times.ranges
+        return bool(named) or any(entry.strength >= _SILENT for entry in self._by_words[:1])
 
     def _to_query(self, weights: score.Weights, naming: Naming, mode: Mode) -> score.Query:
         """Return what the features of passages are measured against."""

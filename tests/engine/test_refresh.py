@@ -56,6 +56,19 @@ def test_closing_while_the_thread_is_being_started_waits_for_it(monkeypatch: pyt
     assert failures == []
 
 
+def test_a_memory_that_is_closed_soon_begins_nothing() -> None:
+    begun: list[str] = []
+
+    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        begun.append("begun")
+        return ()
+
+    missing = MissingVectors(cast(Any, None), cast(Any, SlowEmbedder()), embed, one_shot=False)
+    missing.embed_in_background()
+    missing.close(PATIENCE_S)
+    assert begun == []
+
+
 def test_closing_waits_until_the_thread_has_ended() -> None:
     begun, ended, never_set = threading.Event(), threading.Event(), threading.Event()
 
@@ -154,7 +167,7 @@ def test_an_answer_says_how_many_vectors_are_missing(missing: int, said: str) ->
 
 def test_a_process_that_answers_once_starts_no_thread_for_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
-    monkeypatch.setattr(MissingVectors, "_start_thread", lambda self: started.append("started"))
+    monkeypatch.setattr(MissingVectors, "_start_thread", lambda self, pause_s=0.0: started.append("started"))
     for missing, is_instant, one_shot in ((2, False, True), (2, True, False), (0, False, False), (2, False, False)):
         missing_vectors(missing, is_instant=is_instant, one_shot=one_shot).embed_in_background()
     assert started == ["started"]
@@ -203,7 +216,9 @@ def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
     assert (first.force, recreated, again.force, again.changes) == (True, "recreated", False, None)
 
 
-def test_damage_that_the_thread_for_vectors_meets_is_an_issue() -> None:
+def test_damage_that_the_thread_for_vectors_meets_is_an_issue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.engine.refresh._QUIET_S", 0.0)
+
     def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
         raise CorruptIndex("It is damaged.")
 

@@ -299,7 +299,7 @@ def test_both_are_closed_once_opened(desk: Desk) -> None:
     assert desk.builtin.closed == 1
 
 
-@pytest.mark.parametrize(("one_shot", "limit"), [(False, 4), (True, 1)])
+@pytest.mark.parametrize(("one_shot", "limit"), [(False, 5), (True, 1)])
 def test_searches_with_qmd_missing_start_few_threads(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, one_shot: bool, limit: int
 ) -> None:
