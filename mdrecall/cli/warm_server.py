@@ -208,6 +208,9 @@ class _Listener:
         self._answer = answer
         self._slots = threading.BoundedSemaphore(_MAX_CLIENTS)
         self._closing = threading.Event()
+        self._guard = threading.Lock()
+        self._pipe: int | None = None
+        """The open pipe; under the guard it is not closed meanwhile."""
         self._thread = threading.Thread(target=self._run, name="mdrecall-warm", daemon=True)
 
     def start(self) -> None:
@@ -215,9 +218,10 @@ class _Listener:
 
     def close(self) -> None:
         self._closing.set()
-        # This wakes up the thread that waits for a command.
-        with suppress(OSError), _open_pipe(self._path, os.O_WRONLY) as pipe:
-            os.write(pipe, b"\n")
+        with self._guard:
+            if self._pipe is not None:
+                # This wakes up the thread that waits for a command, wherever its pipe is by now.
+                os.write(self._pipe, b"\n")
         self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
@@ -246,10 +250,15 @@ class _Listener:
                 os.replace(temporary, self._path)
                 self.tried.set()
                 os.set_blocking(pipe, True)
-                while not self._closing.is_set():
-                    # A command writes its token in one step, and all that fits into a pipe is read in one.
-                    for token in os.read(pipe, 1 << 16).decode(errors="replace").split():
-                        self._start_answer(token)
+                self._pipe = pipe
+                try:
+                    while not self._closing.is_set():
+                        # A command writes its token in one step, and all that fits into a pipe is read in one.
+                        for token in os.read(pipe, 1 << 16).decode(errors="replace").split():
+                            self._start_answer(token)
+                finally:
+                    with self._guard:
+                        self._pipe = None
         finally:
             if self._lock.is_held:
                 start.remove(self._path)

@@ -85,6 +85,13 @@ def open_door(notes: Workspace) -> Iterator[WarmDoor]:
             yield door
 
 
+def test_closing_ends_the_listener_also_if_its_pipe_is_gone(notes: Workspace) -> None:
+    with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
+        for pipe in Path(find_pipe_folder(notes.env)).glob("*.pipe"):
+            pipe.unlink()
+    assert all(thread.name != "mdrecall-warm" for thread in threading.enumerate())
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_warm_answer_is_the_cold_one_byte_for_byte(
     command: list[str], open_door: WarmDoor, notes: Workspace, run_process: Run
