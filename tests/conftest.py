@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mdrecall.embed.offline.embedder import OfflineEmbedder
+from mdrecall.engine.refresh import MissingVectors
 from mdrecall.memory import Memory
 from mdrecall.search.stages import Candidate
 from mdrecall.types.search import SearchResult
@@ -208,6 +209,21 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def no_encoder_in_background(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a memory that a test leaves open from encoding passages while others run, except in the encoder's tests."""
+    if request.module.__name__.endswith(("test_encoder_beside", "test_refresh")):
+        return
+    begin = MissingVectors.embed_in_background
+
+    def begin_others(self: MissingVectors) -> None:
+        embedder = getattr(self._embedder, "embedder", None)
+        if embedder is None or embedder.provider != "encoder":
+            begin(self)
+
+    monkeypatch.setattr(MissingVectors, "embed_in_background", begin_others)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,11 +30,12 @@ ANSWER = {"content": [{"type": "text", "text": "1 result"}], "structuredContent"
 @pytest.fixture
 def session(fake_qmd: FakeQmd) -> Iterator[Session]:
     fake_qmd.tool("query", {"properties": {"query": {}}}, result=ANSWER)
+    before = set(threading.enumerate())
     made = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"], "MARK": MARK})
     yield made
     made.close()
     assert until(lambda: not marked(MARK))
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mdrecall")]
+    assert not [thread for thread in {*threading.enumerate()} - before if thread.name.startswith("mdrecall")]
 
 
 def call(session: Session, tool: str = "query", timeout_s: float = PATIENCE_S, **arguments: object) -> object:
