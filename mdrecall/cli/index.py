@@ -71,7 +71,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             if not files and not report.failed:
                 print("There are no notes to index. Write MEMORY.md, or a file in memory/.", file=sys.stderr)
         if report.unencoded and not options.no_wait:
-            # It takes minutes for thousands of notes and can be done later, so the rest is told before.
+            # This can take minutes and can be done later, so the report above is printed first.
             with output.progress_line("Encoding passages (Ctrl-C: later)") as progress:
                 after = memory.sync(progress=progress, reason="cli", waits_for_encoder=True)
             more = tuple(issue for issue in after.issues if issue not in report.issues)

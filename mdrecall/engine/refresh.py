@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 # Takes a tenth of the processor if a thread of ordinary priority wants it too.
 _NICENESS = 10
-# What nobody waits for begins after so many seconds: a script that only asks a few questions has ended by then.
+# Seconds before background work begins: a script that only asks a few questions has ended by then.
 _QUIET_S = 3.0
 
 

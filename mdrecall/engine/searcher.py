@@ -70,8 +70,8 @@ _WIDER_WITH_DECAY = 4
 # Words are silent if no chunk holds as much of the query. Asked more often, the encoder found no more answers in other
 # words, and moved some down in a small notebook. With 0.4 it was asked half as often again and changed nothing.
 _SILENT = 0.3
-# The vectors of a few chunks within a range of days or of one source are compared one by one, and those of a quarter of
-# all up to so many; of more, the nearest are searched.
+# Within a range of days or one source, up to the first number of chunks are compared one by one, and up to the second
+# if they are at most a quarter of all. Among more, the nearest are searched.
 _FEW_COMPARED, _MAX_COMPARED = 1_000, 4_000
 
 

@@ -105,9 +105,9 @@ def list_beginnings(sentence: str) -> frozenset[str]:
 
 
 def may_change(old: Set[str], new: Set[str]) -> bool:
-    """True unless so many words of two sentences differ that the newer one cannot be a change of the older.
+    """True if two sentences share enough words for the newer one to be a change of the older.
 
-    To compare the beginnings of their words takes a tenth of the time that it takes to read both as statements.
+    Comparing the beginnings of their words takes a tenth of the time of reading both as statements.
     """
     most = max(_MAX_DIFFERENT, len(old & new))
     return (len(old - new) <= most and len(new - old) <= most + _MAX_NEW_VALUE - _MAX_VALUE) or not (old and new)
