@@ -123,11 +123,14 @@ def main(arguments: list[str] | None = None) -> int:
         bench = Bench(Path(scratch), options.files, options.conversations)
         alone = [bench.hold(f"alone-{number}", None) for number in range(options.runs)]
         with subprocess.Popen([_program(), "warm"], cwd=bench.notes, env=bench.env, stderr=subprocess.PIPE) as warm:
-            assert warm.stderr
-            warm.stderr.readline()
-            time.sleep(1)
-            shared = [bench.hold(f"warm-{number}", warm.pid) for number in range(options.runs)]
-            warm.terminate()
+            try:
+                assert warm.stderr
+                warm.stderr.readline()
+                time.sleep(1)
+                shared = [bench.hold(f"warm-{number}", warm.pid) for number in range(options.runs)]
+            finally:
+                # It never ends by itself, and would be waited for before an error is shown.
+                warm.terminate()
     rows = []
     for event in EVENTS:
         one, other = (_typical([costs[event] for costs in held]) for held in (alone, shared))

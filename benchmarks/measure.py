@@ -6,6 +6,7 @@ machine, so figures are compared as multiples of ``python -c pass`` or of anothe
 
 import contextlib
 import ctypes
+import glob
 import json
 import os
 import platform
@@ -127,8 +128,10 @@ def cpu_seconds(pid: int) -> float:
     if ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)):
         return 0.0
     total = time.clock_gettime(clock.value)
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        total += sum(cpu_seconds(int(child)) for child in (task / "children").read_text().split())
+    for children in glob.glob(f"/proc/{pid}/task/*/children"):
+        # A thread may have ended meanwhile.
+        with contextlib.suppress(OSError):
+            total += sum(cpu_seconds(int(child)) for child in Path(children).read_text().split())
     return total
 
 

@@ -3,9 +3,13 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from typing import NamedTuple
 
-from mdrecall.types.search import SearchResult
+from mdrecall.cli.output import count_rows
+from mdrecall.cli.search import print_answer
+from mdrecall.types.search import SearchAnswer, SearchResult
 
 # Evidence counts as shown with this much of one of its lines: enough to tell which line it is, and no more than a
 # snippet that begins or ends within the line still holds.
@@ -55,6 +59,13 @@ def _line_ends(lines: Iterable[str]) -> set[str]:
 def _squeeze(text: str) -> str:
     """Return the text with every run of white space as one space: a snippet may be wrapped or indented otherwise."""
     return " ".join(text.split())
+
+
+def count_printed(answer: SearchAnswer, query: str) -> int:
+    """Return how many lines of a terminal with 80 columns the answer to a query fills."""
+    with redirect_stdout(StringIO()) as printed, redirect_stderr(printed):
+        print_answer(answer, query)
+    return count_rows(printed.getvalue().rstrip("\n"))
 
 
 def area_under_curve(higher: Sequence[float], lower: Sequence[float]) -> float | None:

@@ -123,6 +123,17 @@ CHANGES = (
            "what is {person}'s phone number?", "what is {person}'s current phone number?", ("person",)),
     Change("The standup of {project} is at {time}.", "The standup of {project} was moved to {time2}.",
            "when is the standup of {project}?", "when is the standup of {project} now?", ("project", "time")),
+    Change("{project} costs {n} euros a month.", "{project} costs {m} euros a month.",
+           "what does {project} cost?", "what does {project} cost now?", ("project",)),
+    Change("Rent of the {city} flat: {n}0 euros.", "Rent of the {city} flat: {m}0 euros.",
+           "how much is the rent of the {city} flat?", "how much is the rent of the {city} flat now?", ("city",)),
+    Change("{person} is our contact at {customer}.", "{other} is our contact at {customer}.",
+           "who is our contact at {customer}?", "who is our current contact at {customer}?", ("customer", "person")),
+    Change("{person} writes the newsletter of {customer}.", "{other} took over the newsletter of {customer}.",
+           "who writes the newsletter of {customer}?", "who writes the newsletter of {customer} today?",
+           ("customer", "person")),
+    Change("The {team} team tracks bugs with {tool}.", "The {team} team switched from {tool} to {newtool}.",
+           "what does the {team} team track bugs with?", "what does the {team} team track bugs with now?", ("team",)),
 )  # fmt: skip
 
 #: The same in other languages, each once: old, new, question, question with a cue word.
@@ -326,3 +337,226 @@ DAY_AND_WORDS = (
     ("Call with {customer} about delivery.", "which customer did I call last Tuesday?", 6),
     ("Call with {customer} about a refund.", "which customer did I call last Thursday?", 4),
 )
+
+
+class LookAlike(NamedTuple):
+    """Two lines of almost the same words, the second one newer, and a question that only the first one answers."""
+
+    line: str
+    other: str
+    question: str
+    keys: tuple[str, ...]
+
+
+#: The second line is about another thing, so it does not change the first.
+LOOK_ALIKES = (
+    LookAlike("The alarm code of the {city} garage is {n}.", "The alarm code of the {city} cellar is {m}.",
+              "what is the alarm code of the {city} garage?", ("city",)),
+    LookAlike("{person} pays {n} euros for parking.", "{other} pays {m} euros for parking.",
+              "how much does {person} pay for parking?", ("person", "other")),
+    LookAlike("{project} runs its load tests on {weekday}.", "{project} runs its cleanup jobs on {weekday2}.",
+              "on which day does {project} run its load tests?", ("project", "weekday")),
+    LookAlike("The first instalment for {vendor} is {n} euros.", "The second instalment for {vendor} is {m} euros.",
+              "how much is the first instalment for {vendor}?", ("vendor",)),
+    LookAlike("{person} heads the {team} guild in {city}.", "{other} heads the {team} guild in {city2}.",
+              "who heads the {team} guild in {city}?", ("team", "person", "other", "city")),
+    LookAlike("{customer} begins its trial at {time}.", "{customer} begins its training at {time2}.",
+              "when does {customer} begin its trial?", ("customer", "time")),
+)  # fmt: skip
+
+
+class List(NamedTuple):
+    """A line that is told several times with another value of its last key, and the question for all of them."""
+
+    note: str
+    question: str
+    keys: tuple[str, ...]
+
+
+LISTS = (
+    List("{customer} asked for the {feature} again.", "which customers asked for the {feature}?",
+         ("feature", "customer")),
+    List("Flew to {city} for {project}.", "which cities did I fly to for {project}?", ("project", "city")),
+    List("{person} volunteers for the {event}.", "who volunteers for the {event}?", ("event", "person")),
+    List("Bug in {project}: {bug}.", "which bugs does {project} have?", ("project", "bug")),
+    List("Bought {gift} for {child}.", "what did I buy for {child}?", ("child", "gift")),
+)  # fmt: skip
+WORDS |= {
+    "event": ("street fair", "blood drive", "food bank", "school play"),
+    "bug": ("the cart forgets coupons", "dates are off by one", "uploads stall", "the menu flickers", "totals differ"),
+    "gift": ("a kite", "rubber boots", "a chess set", "a lantern", "crayons", "a jigsaw"),
+    "building": ("barn", "chapel", "boathouse", "cottage", "studio", "greenhouse"),
+    "restaurant": ("the Lantern", "Chez Odette", "the Old Mill", "Taverna Kostas", "the Blue Door"),
+}  # fmt: skip
+
+
+class Slot(NamedTuple):
+    """What a question asks for, in a line that has it and in a line that has everything else."""
+
+    line: str
+    without: str
+    question: str
+    keys: tuple[str, ...]
+
+
+SLOTS = {
+    "how much": Slot("The new roof of the {building} cost {n} thousand euros.",
+                     "The new roof of the {building} is finished and looks good.",
+                     "how much did the roof of the {building} cost?", ("building",)),
+    "when": Slot("{person} has an appointment with the notary on the {n}th of {month}.",
+                 "{person} has an appointment with the notary about the house.",
+                 "when is {person}'s appointment with the notary?", ("person", "month")),
+    "who": Slot("{person} repaired the heating of the {building}.",
+                "The heating of the {building} was repaired at last.",
+                "who repaired the heating of the {building}?", ("building", "person")),
+    "where": Slot("The team dinner of {project} is at {restaurant} in {city}.",
+                  "The team dinner of {project} was great fun for everyone.",
+                  "where is the team dinner of {project}?", ("project", "restaurant", "city")),
+    "why": Slot("{customer} cancelled the workshop because its budget was cut.",
+                "{customer} cancelled the workshop on short notice.",
+                "why did {customer} cancel the workshop?", ("customer",)),
+    "how many": Slot("{n} guests come to the summer party of the {team} team.",
+                     "Guests of the summer party of the {team} team need a bigger tent.",
+                     "how many guests come to the summer party of the {team} team?", ("team",)),
+    "how long": Slot("The certificate of {vendor} is valid for {k} years.",
+                     "The certificate of {vendor} is valid and was filed.",
+                     "how long is the certificate of {vendor} valid?", ("vendor",)),
+}  # fmt: skip
+#: The same in other languages: a line with its question, and a line without what its question asks for.
+FOREIGN_SLOTS = {
+    "de": (
+        ("Die Reparatur der Waschmaschine hat 140 Euro gekostet.",
+         "Wie viel hat die Reparatur der Waschmaschine gekostet?",
+         "Die Reparatur der Spülmaschine hat gut geklappt.", "Wie viel hat die Reparatur der Spülmaschine gekostet?"),
+        ("Anja hat das Sommerfest abgesagt, weil es regnet.", "Warum hat Anja das Sommerfest abgesagt?",
+         "Jens hat die Radtour abgesagt.", "Warum hat Jens die Radtour abgesagt?"),
+    ),
+    "fr": (
+        ("La réparation du vélo a coûté 60 euros.", "Combien a coûté la réparation du vélo ?",
+         "La réparation du portail est terminée.", "Combien a coûté la réparation du portail ?"),
+        ("Le concert de Claire a lieu le 8 mai.", "Quand a lieu le concert de Claire ?",
+         "Le spectacle de Luc était complet.", "Quand a lieu le spectacle de Luc ?"),
+    ),
+    "es": (
+        ("La reparación de la lavadora costó 95 euros.", "¿Cuánto costó la reparación de la lavadora?",
+         "La reparación del ascensor ya está hecha.", "¿Cuánto costó la reparación del ascensor?"),
+        ("El examen de Marta es el 3 de junio.", "¿Cuándo es el examen de Marta?",
+         "El examen de Pablo salió muy bien.", "¿Cuándo es el examen de Pablo?"),
+    ),
+    "zh": (
+        ("修洗衣机花了三百二十元。", "修洗衣机花了多少钱？", "修电梯的师傅很有耐心。", "修电梯花了多少钱？"),
+        ("李娜的演出是五月八日。", "李娜的演出是什么时候？", "陈刚的展览很受欢迎。", "陈刚的展览是什么时候？"),
+    ),
+    "ja": (
+        ("洗濯機の修理代は一万二千円だった。", "洗濯機の修理代はいくらでしたか？",
+         "冷蔵庫の修理は無事に終わった。", "冷蔵庫の修理代はいくらでしたか？"),
+        ("由美さんの発表会は五月八日です。", "由美さんの発表会はいつですか？",
+         "太郎さんの試合はとても楽しかった。", "太郎さんの試合はいつですか？"),
+    ),
+}  # fmt: skip
+
+#: A small notebook in each language: lines with a question as a person asks it, and lines that answer none of them.
+SMALL = {
+    "en": (
+        ("Allergic to nuts, carries a pen in the bag.", "dietary restrictions"),
+        ("Dentist moved the check-up to 14 April at 8:30.", "when do I have to be at the dentist?"),
+        ("Left the bike at Werner's until the gears are fixed.", "where is my bike?"),
+        ("The landlord agreed to pay for the new boiler.", "who pays for the boiler?"),
+        ("Chose Postgres over MySQL because of row-level security.", "why did we pick Postgres?"),
+        ("Mia's swimming class is 85 euros a term.", "how much do we pay for Mia's swimming?"),
+        ("The spare key is with Mrs. Adler on the second floor.", "who has our spare key?"),
+        ("Wifi password at the cabin: otter-lake-22.", "what's the wifi password at the cabin?"),
+        ("Dad takes his blood pressure pills after breakfast.", "when does dad take his pills?"),
+        ("Cancelled the gym, it is always crowded.", "why did I cancel the gym?"),
+        ("Rosa recommended the film The Lives of Others.", "what film did Rosa suggest?"),
+        ("The car has to be inspected by the end of August.", "when is the car inspection due?"),
+    ),
+    "de": (
+        ("Allergisch gegen Nüsse, hat immer ein Notfallset dabei.", "Welche Allergie habe ich?"),
+        ("Zahnarzttermin auf den 14. April um 8:30 verschoben.", "Wann muss ich zum Zahnarzt?"),
+        ("Das Fahrrad steht bei Werner, bis die Schaltung repariert ist.", "Wo ist mein Fahrrad?"),
+        ("Der Vermieter zahlt die neue Therme.", "Wer bezahlt die Therme?"),
+        ("Für Postgres entschieden, weil die Zeilenrechte besser sind.", "Warum haben wir Postgres genommen?"),
+        ("Mias Schwimmkurs kostet 85 Euro im Halbjahr.", "Was kostet Mias Schwimmkurs?"),
+        ("Der Zweitschlüssel ist bei Frau Adler im zweiten Stock.", "Bei wem liegt der Zweitschlüssel?"),
+        ("WLAN-Passwort in der Hütte: ottersee-22.", "Wie lautet das WLAN-Passwort in der Hütte?"),
+        ("Papa nimmt seine Blutdrucktabletten nach dem Frühstück.", "Wann nimmt Papa seine Tabletten?"),
+        ("Fitnessstudio gekündigt, es ist immer zu voll.", "Warum habe ich das Fitnessstudio gekündigt?"),
+        ("Rosa hat den Film Das Leben der Anderen empfohlen.", "Welchen Film hat Rosa empfohlen?"),
+        ("Das Auto muss bis Ende August zum TÜV.", "Bis wann muss das Auto zum TÜV?"),
+    ),
+    "fr": (
+        ("Allergique aux noix, garde toujours un stylo dans le sac.", "À quoi suis-je allergique ?"),
+        ("Le dentiste a déplacé le contrôle au 14 avril à 8 h 30.", "Quand est-ce que je vais chez le dentiste ?"),
+        ("Le vélo est chez Werner, il répare le dérailleur.", "Où est mon vélo ?"),
+        ("Le propriétaire paie la nouvelle chaudière.", "Qui paie la chaudière ?"),
+        ("On a pris Postgres parce que les droits par ligne sont meilleurs.", "Pourquoi avons-nous pris Postgres ?"),
+        ("Le cours de natation de Mia coûte 85 euros par semestre.", "Combien coûte la natation de Mia ?"),
+        ("Le double de la clé est chez Mme Adler au deuxième étage.", "Qui a le double de notre clé ?"),
+        ("Mot de passe du wifi au chalet : loutre-22.", "Quel est le mot de passe du wifi au chalet ?"),
+        ("Papa prend ses comprimés pour la tension après le petit-déjeuner.", "Quand papa prend-il ses comprimés ?"),
+        ("J'ai résilié la salle de sport, elle est toujours bondée.", "Pourquoi ai-je résilié la salle de sport ?"),
+        ("Rosa a recommandé le film La Vie des autres.", "Quel film Rosa a-t-elle recommandé ?"),
+        ("La voiture doit passer le contrôle technique avant fin août.", "La voiture passe le contrôle quand ?"),
+    ),
+    "es": (
+        ("Alérgico a los frutos secos, lleva siempre un inyector.", "¿A qué soy alérgico?"),
+        ("El dentista cambió la revisión al 14 de abril a las 8:30.", "¿Cuándo tengo que ir al dentista?"),
+        ("La bicicleta está en el taller de Werner por las marchas.", "¿Dónde está mi bicicleta?"),
+        ("El casero paga la caldera nueva.", "¿Quién paga la caldera?"),
+        ("Elegimos Postgres porque los permisos por fila son mejores.", "¿Por qué elegimos Postgres?"),
+        ("La natación de Mia cuesta 85 euros al trimestre.", "¿Cuánto pagamos por la natación de Mia?"),
+        ("La llave de repuesto la guarda la señora Adler del segundo.", "¿Quién tiene nuestra llave de repuesto?"),
+        ("Contraseña del wifi de la cabaña: nutria-22.", "¿Cuál es la contraseña del wifi de la cabaña?"),
+        ("Papá toma las pastillas de la tensión después del desayuno.", "¿Cuándo toma papá sus pastillas?"),
+        ("Me di de baja del gimnasio, siempre está lleno.", "¿Por qué dejé el gimnasio?"),
+        ("Rosa recomendó la película La vida de los otros.", "¿Qué película recomendó Rosa?"),
+        ("El coche tiene que pasar la inspección antes de septiembre.", "¿Cuándo toca la inspección del coche?"),
+    ),
+    "zh": (
+        ("对坚果过敏，包里常备急救药。", "我对什么过敏？"),
+        ("牙医把检查改到四月十四日八点半。", "什么时候去看牙医？"),
+        ("自行车放在老王店里修变速。", "我的自行车在哪儿？"),
+        ("新锅炉的钱由房东出。", "锅炉的钱谁出？"),
+        ("选了 Postgres，因为行级权限更好。", "为什么选 Postgres？"),
+        ("小美的游泳课每学期八百五十元。", "小美游泳课多少钱？"),
+        ("备用钥匙在二楼李阿姨那里。", "谁有我们家的备用钥匙？"),
+        ("小木屋的无线密码：otter-lake-22。", "小木屋的无线密码是多少？"),
+        ("爸爸早饭后吃降压药。", "爸爸什么时候吃药？"),
+        ("健身房退了，人总是太多。", "为什么退了健身房？"),
+        ("罗莎推荐了电影《窃听风暴》。", "罗莎推荐了哪部电影？"),
+        ("汽车年检八月底到期。", "汽车年检什么时候到期？"),
+    ),
+    "ja": (
+        ("ナッツのアレルギーがあり、薬をいつも持ち歩く。", "何のアレルギーがある？"),
+        ("歯医者の検診は四月十四日の八時半に変更。", "歯医者はいつ？"),
+        ("自転車は変速機の修理で田中さんの店に預けた。", "自転車はどこにある？"),
+        ("新しい給湯器の費用は大家さんが払う。", "給湯器の費用は誰が払う？"),
+        ("行レベルの権限が良いので Postgres を選んだ。", "なぜ Postgres を選んだ？"),
+        ("美羽の水泳教室は学期ごとに八千五百円。", "美羽の水泳教室はいくら？"),
+        ("合鍵は二階の安達さんが持っている。", "合鍵を持っているのは誰？"),
+        ("山小屋のWi-Fiのパスワードは otter-lake-22。", "山小屋のWi-Fiのパスワードは？"),
+        ("父は朝食の後に血圧の薬を飲む。", "父はいつ薬を飲む？"),
+        ("いつも混んでいるのでジムを解約した。", "どうしてジムをやめた？"),
+        ("ローザが映画「善き人のためのソナタ」を薦めてくれた。", "ローザが薦めた映画は？"),
+        ("車検は八月末まで。", "車検はいつまで？"),
+    ),
+}  # fmt: skip
+SMALL_EVERYDAY = {
+    "en": ("Walked to the market, bought cheese.", "Called dad about the weekend.", "Rain all day, stayed in.",
+           "Watched a film with Rosa.", "The car needs washing.", "Mia lost a tooth.", "Long talk with the landlord.",
+           "Cooked for eight."),
+    "de": ("Auf dem Markt Käse gekauft.", "Mit Papa über das Wochenende telefoniert.", "Den ganzen Tag Regen.",
+           "Mit Rosa einen Film gesehen.", "Das Auto muss gewaschen werden.", "Mia hat einen Zahn verloren.",
+           "Langes Gespräch mit dem Vermieter.", "Für acht Leute gekocht."),
+    "fr": ("Acheté du fromage au marché.", "Parlé avec papa du week-end.", "Pluie toute la journée.",
+           "Regardé un film avec Rosa.", "La voiture est sale.", "Mia a perdu une dent.",
+           "Longue discussion avec le propriétaire.", "Cuisiné pour huit."),
+    "es": ("Compré queso en el mercado.", "Hablé con papá del fin de semana.", "Llovió todo el día.",
+           "Vi una película con Rosa.", "El coche está sucio.", "A Mia se le cayó un diente.",
+           "Larga charla con el casero.", "Cociné para ocho."),
+    "zh": ("去市场买了奶酪。", "和爸爸聊了周末的安排。", "下了一整天雨。", "和罗莎看了一部电影。", "车该洗了。",
+           "小美掉了一颗牙。", "和房东谈了很久。", "给八个人做饭。"),
+    "ja": ("市場でチーズを買った。", "父と週末の話をした。", "一日中雨だった。", "ローザと映画を見た。",
+           "車を洗わないといけない。", "美羽の歯が抜けた。", "大家さんと長く話した。", "八人分の料理を作った。"),
+}  # fmt: skip

@@ -12,6 +12,9 @@ cited within N cited characters. The best score is compared with that of
 questions that have no answer (``unansw``: the set's own, ``foreign``: another set's), and with the share of right
 best results (``ECE``).
 
+``precision`` is the share of the results of such a search that are right, ``found`` the share of the relevant ids that
+they hold; ``results`` are how many there are, and ``lines`` what they fill of a terminal with 80 columns.
+
 ``--json FILE`` writes every question; ``--compare A B`` prints two such files side by side.
 """
 
@@ -44,7 +47,7 @@ from benchmarks.eval_sets import (
     load,
     scopes_of,
 )
-from benchmarks.metrics import chars_until_shown
+from benchmarks.metrics import chars_until_shown, count_printed
 from benchmarks.plot import Panel, draw_panels
 from benchmarks.quality_report import Run, first_kinds, format_comparison, format_runs
 from mdrecall import Memory, SearchAnswer
@@ -332,10 +335,23 @@ class Scorer(NamedTuple):
         figures["chars@6"] = sum(map(self.cited_chars, deep.results[:6]))
         figures["right@1"] = self.score(query, self.credit(default))["hit@1"]
         figures["chars"] = sum(len(result.snippet) for result in default)
+        figures |= self.judge_default(query, default)
         figures |= shares_shown("shown", evidence, default.results, BUDGETS)
         figures |= shares_shown("filled", evidence, deep.results, CURVE)
         figures[f"loose@{BUDGETS[-1]}"] = share_anywhere(evidence, deep.results, BUDGETS[-1])
         return figures | {"cpu_ms": round(cpu_ms, 2)} | top(default)
+
+    def judge_default(self, query: str, answer: SearchAnswer) -> dict[str, float]:
+        """Return how many results come unasked, the share that is right, what they find, and their printed lines."""
+        relevant, credited = self.questions.relevant[query], self.credit(answer)
+        earned = list(earn(credited, relevant, self.questions.lines))
+        right = [bool(next(earn([one], relevant, self.questions.lines))) for one in credited]
+        return {
+            "results": len(credited),
+            "precision": sum(right) / len(right) if right else 0.0,
+            "found": len(set().union(*earned)) / len(relevant),
+            "lines": count_printed(answer, self.questions.queries[query]["text"]),
+        }
 
     def credit(self, answer: SearchAnswer) -> list[Any]:
         if self.task.kind == "spans":

@@ -13,12 +13,13 @@ from benchmarks.measure import format_table
 from benchmarks.metrics import ScoreBin, area_under_curve, calibration_error, reliability
 
 RANKED = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "cited@8500", "ndcg@10", "mrr", "chars@6")
-READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "loose@4000", "chars", "right@1", "mrr", "empty")
+READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "loose@4000", "chars", "right@1", "mrr")
+DEFAULT = ("results", "precision", "found", "lines", "empty")
 UNSURE = ("recall@5", "recall@6", "files@10", "ndcg@10", "shown@4000", "filled@4000", "right@1")
 SCORED = ("unansw", "foreign", "fconf", "ece", "ece-all")
 # Rounds of a bootstrap: the ends of a 95 % interval then move by less than what is printed.
 ROUNDS = 1000
-NAMES = tuple(dict.fromkeys((*RANKED, *READ, *SCORED)))
+NAMES = tuple(dict.fromkeys((*RANKED, *READ, *DEFAULT, *SCORED)))
 
 Run = Mapping[str, Any]
 
@@ -29,6 +30,7 @@ def format_runs(runs: Sequence[Run]) -> Iterator[str]:
     for title, (head, *rows) in (
         ("Ranks", figure_rows(runs, RANKED)),
         ("What a model reads", figure_rows(runs, READ)),
+        ("What comes unasked", figure_rows(runs, DEFAULT)),
         ("95 % intervals of some of them", interval_rows(runs)),
         ("What the best score tells", figure_rows(scored, SCORED)),
         ("Best score and share of right first results, own questions, each set with the same weight",
@@ -78,8 +80,8 @@ def format_interval(values: Sequence[float]) -> str:
 def format_figure(value: float | None) -> str:
     if value is None:
         return "–"
-    # A figure is a share, or a number of characters.
-    return f"{value:,.0f}" if value > 1 else f"{value:.3f}"
+    # A figure is a share, or a number of results or characters.
+    return f"{value:.3f}" if value <= 1 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
 def mean_of(values: Sequence[float]) -> float | None:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.speed                        # 2,001 notes and 12,000 chunks
     python -m benchmarks.speed --only search cold     # some of it
+    python -m benchmarks.speed --only encoder --notes 100    # the encoder's vectors, and searches with and without them
     python -m benchmarks.speed --large --million      # 122,000 and a million chunks as well
     python -m benchmarks.speed --qmd PATH             # where qmd is, if it is not on the PATH
 
@@ -85,7 +86,9 @@ class Line(NamedTuple):
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure these parts only")
+    parser.add_argument(
+        "--only", nargs="+", choices=(*PARTS, "encoder"), default=PARTS, help="measure these parts only"
+    )
     parser.add_argument("--notes", type=int, nargs="*", help="sizes other than these four")
     parser.add_argument("--large", action="store_true", help="122,000 chunks as well: several minutes")
     parser.add_argument("--million", action="store_true", help="a million chunks as well: 3 GB of disk, an hour")
@@ -159,6 +162,8 @@ class Bench:
             self._change()
         if "mcp" in only and is_small:
             self._compare_mcp()
+        if "encoder" in only:
+            self._encode()
         return self.figures
 
     def _add(self, name: str, value: float, aim: float | None, unit: str = "×", detail: str = "") -> None:
@@ -238,6 +243,34 @@ class Bench:
         self._add(f"p95 ÷ median, {size}", search.p95 / search.median, 2.0)
         most = _WARM_MB if self._count == SMALL else None
         self._add(f"memory of a warm process, {size}", self.figures["warm memory, MB"], most, "MB")
+
+    def _encode(self) -> None:
+        """Make the encoder's vectors, and ask the same questions with and without them in turns."""
+        from mdrecall.memory import Memory
+
+        notes, env, config = self._workspace.notes, self._workspace.env, self._workspace.base / "encoder.json"
+        config.write_text('{"mdrecall": {"encoder": true}}')
+        cost = self._workspace.run("index", "--config", str(config))
+        self._add(f"vectors of the encoder, {self._count:,} notes", cost.cpu_ms / 1000, None, "s of CPU")
+        added: dict[str, list[float]] = {"asked": [], "asked again": [], "not asked": []}
+        encoded = env | {"MDRECALL_CONFIG": str(config)}
+        with Memory.open(notes, env=encoded) as memory, Memory.open(notes, env=env) as other:
+            for number, question in enumerate(islice(self._asked, _WARMING + self._options.questions)):
+                is_asked = False
+
+                def search(text: str) -> None:
+                    nonlocal is_asked
+                    is_asked = " + " in (memory.search(text).model or "")
+
+                twice = [question, question]
+                with_it, without = take_cpu_ms(search, twice), take_cpu_ms(other.search, twice)
+                first, again = (one - two for one, two in zip(with_it, without, strict=True))
+                if number >= _WARMING:
+                    added["asked" if is_asked else "not asked"].append(first)
+                    added["asked again"] += [again] * is_asked
+        for name, taken in added.items():
+            detail = f"{len(taken)} of {self._options.questions} questions"
+            self._add(f"added to a search, {name}", statistics.median(taken or [0.0]), None, "ms of CPU", detail)
 
     def _run_commands(self) -> None:
         """Run single commands in turns: an index without changes, and a cold search."""

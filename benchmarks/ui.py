@@ -6,6 +6,7 @@ searches as typing asks for them, in turns with the same searches of a library, 
 """
 
 import argparse
+import json
 import shutil
 import statistics
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin
 
-from benchmarks.measure import Workspace, cpu_seconds, describe_machine, format_table, make_workspace
+from benchmarks.measure import Workspace, cpu_seconds, describe_machine, format_table, make_workspace, run
 from benchmarks.notes import make_questions
 from benchmarks.speed import run_searcher
 from benchmarks.ui_world import write_world
@@ -30,19 +31,21 @@ if TYPE_CHECKING:
 
 #: Every view that can be read; ``{note}`` is the path of a note, ``{day}`` the day in its name.
 VIEWS = (
-    "search?q={question}", "notes", "notes?order=size&page=50",
-    "timeline", "day?day={day}", "map", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
-    "trash", "state",
+    "home", "search?q={question}", "notes", "notes?folder=memory&page=30",
+    "time", "day?day={day}", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
+    "trash", "agents", "settings",
 )  # fmt: skip
 #: The screenshots of the documentation, each of a view with something to see, and how high they are.
 PICTURES = {
-    "search": ("search?q=what+did+we+decide+about+the+connection+pool", 1000),
-    "note": ("note?path=memory/projects/lisbon.md&from=8&to=8", 1000),
-    "timeline": ("timeline?year=2025", 900),
-    "map": ("map", 1000),
-    "forget": ("forget", 1010),
-    "state": ("state", 620),
+    "home": ("home", 900),
+    "search": ("search?q=what+did+we+decide+about+the+connection+pool", 900),
+    "note": ("note?path=memory/projects/lisbon.md&from=8&to=8", 860),
+    "time": ("time?year=2025", 860),
+    "forget": ("forget", 900),
+    "settings": ("settings", 900),
 }
+#: What an agent was asked, so that Home shows what it was given.
+PROMPTS = ("When do deploys happen?", "How does Ines drink her coffee?", "What does the offer of the joiner say?")
 ROUNDS, SEARCHES = 5, 60
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
 
@@ -61,11 +64,16 @@ def main(arguments: list[str] | None = None) -> int:
     workspace.base.mkdir()
     try:
         write_world(workspace.base)
+        workspace.run("index")
+        for number, prompt in enumerate(PROMPTS):
+            event = {"session_id": f"s{number}", "cwd": str(workspace.base), "prompt": prompt}
+            hook = workspace.command("hook", "prompt", "--host", "claude-code")
+            run(hook, workspace.env, workspace.base, given=json.dumps(event))
         with _serve(workspace) as (_, link), _browse() as context:
             page = context.new_page()
             page.goto(link)
-            page.wait_for_url("**/search")
-            _take_pictures(page, page.url.removesuffix("search"), Path(options.pictures))
+            page.wait_for_url("**/home")
+            _take_pictures(page, page.url.removesuffix("home"), Path(options.pictures))
     finally:
         shutil.rmtree(workspace.base)
     return 0
@@ -81,7 +89,7 @@ def measure(workspace: Workspace, count: int) -> None:
     opener.addheaders = [("Accept-Encoding", "gzip")]
     with _serve(workspace) as (server, link), run_searcher(workspace, next(questions)) as ask:
         opener.open(link, timeout=60).read()
-        # The first page leads to the search of the memory, whose address holds its name.
+        # The first page leads to Home of the memory, whose address holds its name.
         base = opener.open(urljoin(link, "."), timeout=60).geturl()
 
         def load(view: str) -> tuple[float, int]:
@@ -113,14 +121,12 @@ def measure(workspace: Workspace, count: int) -> None:
 def _take_pictures(page: "Page", base: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, (view, height) in PICTURES.items():
-        page.set_viewport_size({"width": 1200, "height": height})
+        page.set_viewport_size({"width": 1280, "height": height})
         page.goto(base + view)
         page.wait_for_load_state("networkidle")
         if name == "search":
             page.locator("details.why summary").first.click()
             page.locator("details.why li").first.wait_for()
-        if name == "map":
-            page.get_by_role("link", name="Walnut bread").locator("use").hover()
         if name == "forget":
             page.get_by_label("What to forget").fill("Viktor Lang")
             page.get_by_role("button", name="Show every place").click()

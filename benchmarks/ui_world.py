@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -369,7 +369,7 @@ def write_world(home: Path) -> Path:
     for path in folder.rglob("*.md"):
         _write(path, path.read_text(encoding="utf-8"), LAST)
     for name, text in PAGES.items():
-        _write(folder / "memory" / name, text, LAST - timedelta(len(text) % 200))
+        _write(folder / "memory" / name, text, LAST - timedelta(len(text) % 200 // 9))
     for day, sections in _tell_days():
         path = folder / "memory" / f"{day}.md"
         text = "".join(
@@ -407,7 +407,9 @@ def _tell_days() -> Iterator[tuple[date, dict[str, list[str]]]]:
 def _write(path: Path, text: str, day: date) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    moment = datetime(day.year, day.month, day.day, 18).timestamp()
+    # The last day of the notes is today, so that Home has something to show.
+    shift = date.today() - LAST if path.suffix == ".md" else timedelta()
+    moment = datetime.combine(day + shift, time(8)).timestamp()
     os.utime(path, (moment, moment))
 
 

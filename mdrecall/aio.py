@@ -109,7 +109,6 @@ class AsyncMemory:
     watch = _in_thread(Memory.watch)
     status = _in_thread(Memory.status)
     notes = _in_thread(Memory.notes)
-    note_map = _in_thread(Memory.note_map)
     near = _in_thread(Memory.near)
     links = _in_thread(Memory.links)
     counts = _in_thread(Memory.counts)
@@ -180,7 +179,7 @@ async def search_several(
         name: describe_failure(name, each) if isinstance(each, BaseException) else (named[name], each)
         for name, each in zip(named, answers, strict=True)
     }
-    return merge_found(outcomes, options.get("max_results"))
+    return merge_found(outcomes, SearchRequest(query, **options))
 
 
 class Threads:

@@ -32,6 +32,8 @@ USER_NOTE = "USER.md"
 USER_CHARS = 4_000
 #: Notes of a day beside its own: more are of a day with many sessions, whose newest say where things stand.
 _MAX_TITLED = 4
+#: Lasting notes are compared with daily notes that are at most this many days old.
+_NEWER_DAYS = 30
 #: Where the notes about single persons are, as in OpenClaw, and what their ids look like.
 _PROFILES, PROFILE = "users", re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 #: As in OpenClaw: room for the entries of a project at hand, and for one of them.
@@ -86,7 +88,7 @@ def session_context(
     ``profile`` names the person whose ``users/<profile>/USER.md`` is read too.
     """
     reader = _Reader(memory, read_projects(projects), [])
-    texts = [*_read_private(reader, session_key, profile), *_read_days(reader, today)]
+    texts = [*_read_private(reader, session_key, profile, today), *_read_days(reader, today)]
     is_open = max_chars is not None
     total = min(DEFAULT_CHARS, memory.settings.defaults.bootstrap_total_max_chars) if max_chars is None else max_chars
     parts = _fit(texts, memory.settings, total, is_open=is_open)
@@ -116,6 +118,21 @@ class _Reader(NamedTuple):
         except ReadError as error:
             self.left_out.append(Issue(path, str(error)))
             return ""
+
+    def read_lasting(self, path: str, today: date) -> str:
+        """Return a note without a date, with newer lines in the place of what the notes of the last month changed."""
+        if not (text := self.read(path)):
+            return ""
+        quiet, workspace = self._replace(left_out=[]), self.memory.settings.workspace
+        days = (today - timedelta(days=back) for back in range(min(_NEWER_DAYS, today.toordinal())))
+        said = ((day, quiet.read(day)) for one in days for day in _list_day(workspace, one.isoformat()))
+        newer = (
+            (f"{day}#L{number}", line)
+            for day, note in said
+            for number, line, origin in digest.list_lines(note)
+            if line and origin != "digest"
+        )
+        return digest.replace_stale(text, path, workspace, newer)
 
     def read_raw(self, path: str) -> str:
         return self.memory.read(path, max_chars=self.memory.settings.mdrecall.max_file_bytes).text
@@ -184,14 +201,14 @@ def _find_project_entries(reader: _Reader, parts: Iterable[digest.Excerpt], room
     return tuple(lines)
 
 
-def _read_private(reader: _Reader, session_key: str, profile: str) -> list[_Text]:
+def _read_private(reader: _Reader, session_key: str, profile: str, today: date) -> list[_Text]:
     """Return the notes about a person, if the session is known to be with one person and the agent's own."""
     key, settings = parse(session_key), reader.memory.settings
     if key.is_private and (not key.agent or key.belongs_to(settings.agent_id)):
         # Both names may be those of one file.
-        found = ((path, reader.read(path)) for path in _LONG_TERM_NOTES)
+        found = ((path, reader.read_lasting(path, today)) for path in _LONG_TERM_NOTES)
         texts = [_Text(path, text, digest.LONG_TERM_SHARE) for path, text in islice(filter(itemgetter(1), found), 1)]
-        if user := reader.read(USER_NOTE):
+        if user := reader.read_lasting(USER_NOTE, today):
             texts.append(_Text(USER_NOTE, user, digest.USER_SHARE))
         most = min(USER_CHARS, settings.defaults.bootstrap_max_chars)
         if profile and (personal := reader.read_personal(profile, most)):

@@ -191,6 +191,10 @@ class SessionsError(RecallError):
     """``sessions.json`` cannot be read or written, or another process has locked it; it is not changed."""
 
 
+class SyncError(RecallError):
+    """The memory cannot be synced with other machines now."""
+
+
 class ArgumentError(RecallError):
     """An argument of a tool is missing or of the wrong kind; ``name`` is the argument."""
 

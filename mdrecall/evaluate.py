@@ -114,7 +114,7 @@ def evaluate(
     memory: Memory, questions: Sequence[Question], *, depth: int = DEPTH, progress: ProgressCallback | None = None
 ) -> Evaluation:
     """Ask every question and rank the right answers among ``depth`` results, or as many as are configured."""
-    read = memory.settings.memory_search.query.max_results
+    read = memory.settings.memory_search.query.max_results or 0
     outcomes: list[Outcome] = []
     issues: dict[Issue, None] = {}
     modes: dict[str, None] = {}

@@ -14,9 +14,8 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import load_note, open_conversation, open_readers
 from mdrecall.errors import FileMissing, MemoryDisabled, PathRefused, QueryError
 from mdrecall.types.documents import Appended, Issue, NoteFile, parse_citation
-from mdrecall.types.search import ReadResult, SearchAnswer, SearchRequest, check_like
+from mdrecall.types.search import MOST_RESULTS, ReadResult, SearchAnswer, SearchRequest, check_like
 from mdrecall.types.sync import Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, WatchEvent, never
-from mdrecall.types.transcripts import Conversation, MessagePage
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from mdrecall.notes.notes import NotePath
     from mdrecall.notes.reader import LinkedNotes
     from mdrecall.text.notes import NoteLinks
-    from mdrecall.types.note_map import NearNote, NoteMap
+    from mdrecall.types.documents import NearNote
+    from mdrecall.types.transcripts import Conversation, MessagePage
 
 
 #: Why no conversation is found where conversations are switched off.
@@ -114,20 +114,26 @@ class Memory:
             request = request._replace(progress=lambda progress: tell(progress._replace(label="")))
         if request.min_score is not None and isnan(request.min_score):
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
-        answer = self._search_all(request) if request.queries else self._backend.search(request)
+        answer = self._search_all(request)
         if request.source != "sessions" or answer.results or answer.stale or not query.strip():
             return answer
         return self._explain_no_sessions(answer)
 
     def _search_all(self, request: SearchRequest) -> SearchAnswer:
-        """Return one answer to several ways to ask."""
-        from mdrecall.search.results import fuse_answers, list_queries
+        """Return one answer to several ways to ask, or to several questions in one message."""
+        from mdrecall.search.query import split_questions
+        from mdrecall.search.results import fuse_answers, list_queries, stop
 
-        queries = list_queries(request.query, request.queries)
+        is_one = request.is_prompt or request.queries
+        queries = list_queries(request.query, request.queries) if is_one else split_questions(request.query)
+        if len(queries) == 1:
+            return self._backend.search(request)
         answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
-        limit = limit_results(self.settings, request.max_results)
+        limit, stops = limit_results(self.settings, request)
         most = max(limit, *map(len, answers)) if request.max_results is None else limit
-        return fuse_answers(queries, answers, most)
+        return stop(
+            fuse_answers(queries, answers, most, in_turns=not is_one), request.query if stops and is_one else ""
+        )
 
     def _explain_no_sessions(self, answer: SearchAnswer) -> SearchAnswer:
         """Return an empty answer that says if there is no conversation to search."""
@@ -336,10 +342,6 @@ class Memory:
         found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
         return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
 
-    def note_map(self) -> NoteMap:
-        """Return the indexed notes with places by their meaning, and the people, projects, tags and names in them."""
-        return self._index().draw_map()
-
     def near(self, path: str, count: int = 6) -> tuple[NearNote, ...]:
         """Return the notes that are most similar in meaning to a note, best first; none without vectors."""
         return self._index().find_near(path, max(1, count))
@@ -387,7 +389,7 @@ class Memory:
             index.reset()
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
-        """Build the index again without what was forgotten; False if another process still reads an earlier state."""
+        """Leave nothing in the index of what was forgotten; False if another process still reads an earlier state."""
         is_done = [index.purge(progress) for index in self._backend.indexes()]
         return all(is_done)
 
@@ -411,12 +413,12 @@ class Memory:
         self.close()
 
 
-def limit_results(settings: Settings, max_results: int | None = None) -> int:
-    """Return how many results an answer may have: as many as are asked for, else as many as the settings say."""
-    if max_results is not None:
-        return max(1, max_results)
+def limit_results(settings: Settings, request: SearchRequest) -> tuple[int, bool]:
+    """Return how many results an answer may have, and True if it stops where they get weak."""
     is_qmd = settings.memory.backend == "qmd"
-    return settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results
+    usual = settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results
+    most = usual if request.max_results is None else max(1, request.max_results)
+    return most or MOST_RESULTS, request.stops and not is_qmd and settings.memory_search.query.stops
 
 
 def limit_memory(memory: Memory, projects: tuple[str, ...]) -> Memory:

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 #: The package that each extra needs; none if it needs an outside program.
-_PACKAGES = {"gguf": "xllamacpp", "lancedb": "lancedb", "postgres": "psycopg", "qmd": ""}
+_PACKAGES = {"gguf": "xllamacpp", "lancedb": "lancedb", "postgres": "psycopg", "qmd": "", "sync": "pyrage"}
 
 
 def import_extra(name: str, part: str = "") -> Any:

@@ -50,7 +50,7 @@ def search_several(memories: Sequence[Memory] | Mapping[str, Memory], query: str
         return memory, memory.search(query, **options)
 
     searches = {name: partial(search, memory) for name, memory in named.items()}
-    return merge_found(search_each(searches), options.get("max_results"))
+    return merge_found(search_each(searches), SearchRequest(query, **options))
 
 
 def search_each(searches: Mapping[str, Callable[[], Found]]) -> dict[str, Found | RecallError]:
@@ -79,12 +79,14 @@ def describe_failure(name: str, error: BaseException) -> RecallError:
     return RecallError(f"Something unexpected went wrong: {type(error).__name__}.", hint="The log says more.")
 
 
-def merge_found(outcomes: Mapping[str, Found | RecallError], max_results: int | None = None) -> SearchAnswer:
+def merge_found(outcomes: Mapping[str, Found | RecallError], request: SearchRequest) -> SearchAnswer:
     """Return one answer of what ``search_each`` returns; raise if every search has failed."""
     memories = {name: each[0] for name, each in outcomes.items() if not isinstance(each, RecallError)}
-    limit = max((limit_results(each.settings, max_results) for each in memories.values()), default=1)
+    limits = [limit_results(each.settings, request) for each in memories.values()] or [(1, False)]
     answers = {name: each if isinstance(each, RecallError) else each[1] for name, each in outcomes.items()}
-    return merge_memories(answers, limit, {name: _find_place(each) for name, each in memories.items()})
+    places = {name: _find_place(each) for name, each in memories.items()}
+    stop_for = request.query if all(stops for _, stops in limits) else ""
+    return merge_memories(answers, max(limits)[0], places, stop_for)
 
 
 def _find_place(memory: OpenMemory) -> str:

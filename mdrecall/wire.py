@@ -9,7 +9,7 @@ from mdrecall.types.search import ReadResult, SearchAnswer, SearchResult
 _PLAIN = frozenset((str, int, float, bool))
 _OPTIONAL = (
     "heading", "speaker", "date", "query", "scoredBy", "triggers", "project", "origin", "superseded", "supersededBy",
-    "workspace", "why",
+    "was", "workspace", "why",
 )  # fmt: skip
 
 
@@ -50,6 +50,8 @@ def answer_to_json(answer: SearchAnswer, results: list[dict[str, Any]] | None = 
     json: dict[str, Any] = {"results": results, "mode": answer.mode, "backend": answer.backend}
     if answer.results:
         json["confidence"] = answer.confidence
+    if answer.weaker:
+        json["weaker"] = answer.weaker
     if answer.caution:
         json["caution"] = answer.caution
     if answer.reason:

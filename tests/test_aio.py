@@ -207,7 +207,7 @@ def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
                 await memory.sessions(),
                 await memory.notes(),
             ]
-            more += [await memory.links("people"), await memory.note_map(), await memory.near("MEMORY.md", 3)]
+            more += [await memory.links("people"), await memory.near("MEMORY.md", 3)]
             more += [len(await memory.index_files()) > 1]
             # The sizes on the disk change when a memory is closed.
             same = status._replace(storage={})
@@ -218,7 +218,7 @@ def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
     found = memory.search("walrus", max_results=1)
     probes = memory.probe_embedding(), memory.probe_vectors()
     more: list[Any] = [memory.issues(), memory.check(), memory.sessions(), memory.notes(), memory.links("people")]
-    more += [memory.note_map(), memory.near("MEMORY.md", 3), True]
+    more += [memory.near("MEMORY.md", 3), True]
     status = memory.status()._replace(storage={})
     there = [found.results, memory.read("MEMORY.md"), memory.counts(), status, probes[0].ok, probes[1], *more]
     assert here == ["memory/people.md", *there]

@@ -1,6 +1,7 @@
 """What the benchmarks measure with, and that those in the documents are there."""
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -50,6 +51,15 @@ def test_the_notes_are_the_same_each_time_and_the_first_ones_of_more() -> None:
 def test_keywords_are_what_a_question_is_about() -> None:
     assert keywords("what did we decide about the walrus gate?") == "walrus gate"
     assert keywords("status of TCK-12") == "TCK-12"
+
+
+def test_the_cpu_time_of_a_process_is_counted_while_its_threads_end() -> None:
+    code = "import threading\nwhile True: threading.Thread(target=int).start()"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        try:
+            assert [cpu_seconds(process.pid) for _ in range(2_000)][-1] > 0
+        finally:
+            process.kill()
 
 
 def test_the_cpu_time_of_a_command_is_that_of_its_children_too(tmp_path: Path) -> None:

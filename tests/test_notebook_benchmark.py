@@ -4,8 +4,20 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.notebook import GOALS, HARD_NOTES, NOW, Ask, Notebook, ask_all, generate, generate_hard, summarize
-from benchmarks.notebook_text import DAYS, FOREIGN_FACTS, HARD_QUESTIONS, PARAPHRASES
+from benchmarks.notebook import (
+    GOALS,
+    HARD_NOTES,
+    NOW,
+    Ask,
+    Notebook,
+    Place,
+    ask_all,
+    generate,
+    generate_hard,
+    generate_small,
+    summarize,
+)
+from benchmarks.notebook_text import DAYS, FOREIGN_FACTS, HARD_QUESTIONS, PARAPHRASES, SMALL
 from mdrecall.search.query import parse_query
 from mdrecall.text.words import Analyser
 
@@ -21,14 +33,15 @@ def test_a_notebook_has_a_year_of_notes_and_every_kind_of_question() -> None:
     days = [path for path in notebook.notes if path.startswith("memory/20")]
     assert 300 < len(days) < 366
     assert max(days) == f"memory/{NOW.date().replace(day=1).isoformat()}.md"
-    kinds = Counter(ask.kind for ask in [*notebook.asks, *generate_hard(0).asks])
-    assert set(kinds) == set(GOALS)
-    assert min(kinds.values()) >= 25
+    small = [ask for code in SMALL for ask in generate_small(0, code).asks]
+    kinds = Counter(ask.kind for ask in [*notebook.asks, *generate_hard(0).asks, *small])
+    assert set(kinds) == {kind for goal in GOALS for kind in goal.kinds}
+    assert min(kinds.values()) >= 12
     assert set(DAYS) == {"en", *FOREIGN_FACTS}
 
 
 def test_every_place_is_one_line_of_the_notes_and_no_question_is_asked_twice() -> None:
-    for notebook in (generate(3), generate_hard(3)):
+    for notebook in (generate(3), generate_hard(3), *(generate_small(3, code) for code in SMALL)):
         for ask in notebook.asks:
             for place in ask.places:
                 assert place.path in notebook.notes, ask
@@ -59,20 +72,29 @@ def test_a_small_notebook_is_answered_sensibly() -> None:
     small = generate(0, days=30, instances=1)
     kinds = {"identifier", "languages", "natural"}
     outcomes = list(ask_all(Notebook(small.notes, [ask for ask in small.asks if ask.kind in kinds]), {}))
-    shares = {kind: share for kind, _, _, share, _ in summarize(outcomes)}
-    assert shares["identifier"] == 1
-    assert shares["languages"] > 0.8
-    assert shares["natural"] > 0.6
+    shares = {(kind, figure): share for kind, figure, _, share, _ in summarize(outcomes)}
+    assert shares["identifier", "right@1"] == 1
+    assert shares["languages", "right@1"] > 0.8
+    assert shares["natural", "right@1"] > 0.6
+    assert shares["single facts", "recall"] > shares["single facts", "precision"] > 0
 
 
 def test_an_answer_is_judged_by_its_own_kind() -> None:
-    notes = {"memory/2026-01-02.md": "# 2026-01-02\n\n- The walrus sleeps on the ice.\n"}
-    place = generate(0).asks[0].places[0]._replace(path="memory/2026-01-02.md", line="The walrus sleeps on the ice.")
-    elsewhere = place._replace(path="memory/2026-01-03.md", line="")
+    lines = {"memory/2026-01-02.md": "The walrus sleeps on the ice.", "memory/2026-02-02.md": "The walrus likes clams."}
+    notes = {path: f"# Log\n\n- {line}\n" for path, line in lines.items()}
+    sleeps, likes = (Place(path, line) for path, line in lines.items())
+    query = "where does the walrus sleep?"
     asks = [
-        Ask("natural", "where does the walrus sleep?", (place,)),
-        Ask("changed", "where does the walrus sleep?", (place, elsewhere)),
-        Ask("natural", "where does the walrus sleep?", (elsewhere,)),
+        Ask("natural", query, (sleeps,)),
+        Ask("natural", query, (likes,)),
+        Ask("changed", query, (likes, sleeps)),
+        Ask("changed", query, (sleeps, likes)),
+        Ask("look-alike", query, (sleeps, likes)),
+        Ask("list", "walrus", (sleeps, likes)),
         Ask("absent", "quantum chromodynamics", ()),
+        Ask("near miss", query, ()),
     ]
-    assert [outcome["right"] for outcome in ask_all(Notebook(notes, asks), {})] == [True, False, False, True]
+    outcomes = list(ask_all(Notebook(notes, asks), {}))
+    assert [outcome["right"] for outcome in outcomes] == [True, False, True, False, True, True, True, False]
+    assert (outcomes[5]["precision"], outcomes[5]["recall"]) == (1, 1)
+    assert outcomes[5]["lines"] > outcomes[6]["lines"] > 0

@@ -73,6 +73,9 @@ def test_a_set_is_asked_its_own_its_unanswerable_and_foreign_questions(
         assert {figures[name] for name in ("right@1", "mrr", "shown@4000", "filled@4000", "cited@8500", "hit@6")} == {1}
         assert figures["filled@250"] == 1
         assert figures["empty"] == 0
+        assert figures["found"] == 1
+        assert figures["precision"] == 1 / figures["results"]
+        assert figures["lines"] > figures["results"]
     assert set(notes["unanswerable"]) == {"u1"}
     assert set(notes["foreign"]) == {"<scifact/s1"}
     assert runs["scifact"]["questions"]["s1"]["shown@4000"] == 1

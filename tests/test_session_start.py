@@ -233,3 +233,15 @@ def test_the_note_about_a_person_is_for_private_sessions_only(filled: Workspace)
     filled.write("users/p-1/USER.md", "- Ada wants tables.\n")
     group = session_context(filled.memory(), "agent:main:telegram:group:7", today=TODAY, profile="p-1")
     assert group.text == DAYS
+
+
+def test_a_newer_line_stands_in_the_place_of_a_stale_one_and_a_digest_changes_nothing(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "- Rent of the flat: 1,200 EUR\n- The pool has 12 connections.\n")
+    os.utime(workspace.path / "MEMORY.md", (1_600_000_000, 1_600_000_000))
+    workspace.write("memory/2026-01-20.md", "Notes\n- Rent of the flat: 1,350 EUR\n")
+    mark = "<!-- mdrecall:digest host=claude-code session=a1 lines=1-9 -->\n"
+    workspace.write("memory/2026-01-21.md", f"## Session 09:00 shop\n- The pool has 20 connections.\n{mark}")
+    text = session_context(workspace.memory(), "agent:main:main", today=TODAY).text
+    assert "- Rent of the flat: 1,350 EUR (memory/2026-01-20.md#L2)" in text
+    assert "1,200" not in text
+    assert "- The pool has 12 connections." in text

@@ -15,7 +15,7 @@ from mdrecall.sessions.host_conversations import HostChoice
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types.documents import Issue
-from mdrecall.types.transcripts import EVERYTHING, Visible
+from mdrecall.types.search import EVERYTHING, Visible
 from mdrecall.wire import answer_to_json, read_to_json, to_json
 from tests.conftest import Workspace, environment
 from tests.doors.doors import run_in_process

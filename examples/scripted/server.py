@@ -33,7 +33,7 @@ class ScriptedServer:
 
     def reply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.requests.append(body)
-        results_of, shaped = _SHAPES[path]
+        results_of, shaped = _SHAPES[path.partition("?")[0]]
         results = results_of(body)
         return shaped(self.script(results), str(len(results)))
 

@@ -1,12 +1,14 @@
-"""What the adapters have in common: choosing the tools to offer, and importing a framework."""
+"""What the adapters have in common: choosing tools, importing a framework, and looking at files without links."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from mdrecall.errors import PackageMissing, install_command
+from mdrecall.errors import FileMissing, PackageMissing, ReadError, install_command
 from mdrecall.memory import Memory
+from mdrecall.notes.opening import open_parent
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset, ToolSpec
 
@@ -34,3 +36,33 @@ def require_extra(extra: str) -> Iterator[None]:
     except ImportError as error:
         hint = f"Install it with `{install_command(extra)}`."
         raise PackageMissing(f"The adapter for {extra} cannot be used: {error}.", extra=extra, hint=hint) from error
+
+
+def find_status(workspace: str, inside: str) -> os.stat_result | None:
+    """Return the status of a file or folder of the workspace, None if there is none; no link is followed."""
+    try:
+        above, name = open_parent(workspace, inside, shown=inside)
+    except FileMissing:
+        return None
+    try:
+        return os.stat(name, dir_fd=above, follow_symlinks=False)
+    except OSError:
+        return None
+    finally:
+        os.close(above)
+
+
+def list_folder(workspace: str, inside: str) -> list[tuple[str, os.stat_result]]:
+    """Return what a folder of the workspace holds, each name with its status; no link is followed."""
+    try:
+        folder, _ = open_parent(workspace, f"{inside}/x", shown=inside)
+    except ReadError:
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except FileNotFoundError:
+        # One of them was removed meanwhile.
+        return list_folder(workspace, inside)
+    finally:
+        os.close(folder)

@@ -1,16 +1,18 @@
-"""The tools for Anthropic's Messages API: definitions, and a ``tool_result`` for each ``tool_use``.
+"""The tools for Anthropic's Messages API, and Anthropic's memory tool on a folder of the workspace.
 
-The client library is not needed: blocks may be its objects or plain dictionaries with the same fields.
+For the tools the client library is not needed: blocks may be its objects or plain dictionaries with the same fields.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters._shared import copy_schema, get_field, toolset_from
+from mdrecall.adapters import memory_commands
+from mdrecall.adapters._shared import copy_schema, get_field, require_extra, toolset_from
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset
 
 if TYPE_CHECKING:
+    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
     from anthropic.types import ToolParam, ToolResultBlockParam
 
 
@@ -46,3 +48,50 @@ class MessagesTools:
     async def answer_async(self, block: Any) -> "ToolResultBlockParam":
         """Do the same as ``answer`` on a thread."""
         return await asyncio.to_thread(self.answer, block)
+
+
+def memory_tool(memory: Memory, **options: Any) -> "BetaAbstractMemoryTool":
+    """Return Anthropic's memory tool; the model's files are notes of this memory. ``options`` are those of its class.
+
+    Pass it in ``tools`` to ``client.beta.messages.tool_runner``.
+    """
+    with require_extra("anthropic"):
+        from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
+    files = memory_commands(memory)
+
+    class MemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
+        def call(self, input: object) -> str:
+            text, is_error = files.run(_fields(input))
+            if is_error:
+                raise ToolError(text)
+            return text
+
+        view = create = str_replace = insert = delete = rename = execute = call
+
+        def clear_all_memory(self) -> str:
+            return files.clear()
+
+    return MemoryTool(**options)
+
+
+def async_memory_tool(memory: Memory, **options: Any) -> "BetaAsyncAbstractMemoryTool":
+    """Return the same for an asynchronous client; the work is done on threads."""
+    with require_extra("anthropic"):
+        from anthropic.lib.tools import BetaAsyncAbstractMemoryTool
+    tool = memory_tool(memory)
+
+    class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
+        async def call(self, input: object) -> str:
+            return str(await asyncio.to_thread(tool.call, input))
+
+        view = create = str_replace = insert = delete = rename = execute = call
+
+        async def clear_all_memory(self) -> str:
+            return str(await asyncio.to_thread(tool.clear_all_memory))
+
+    return AsyncMemoryTool(**options)
+
+
+def _fields(command: Any) -> Any:
+    """Return a command of the client library as a dictionary, as it came from the model."""
+    return command.model_dump(exclude_unset=True) if hasattr(command, "model_dump") else command

@@ -1,9 +1,11 @@
 """``mdrecall eval``: measure search quality with your own questions."""
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from mdrecall import evaluate
@@ -12,6 +14,8 @@ from mdrecall.cli.output import plural, print_issues, print_json, print_warning,
 from mdrecall.memory import Memory
 from mdrecall.wire import to_json
 
+#: Characters of a bar for all questions: with its name and number it fits into 80 columns.
+_BAR_WIDTH = 60
 _FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|mrr")
 
 
@@ -95,9 +99,15 @@ def _print_questions(found: evaluate.Evaluation) -> None:
 
 
 def _print_figures(figures: Mapping[str, float], found: evaluate.Evaluation) -> None:
-    """Print the figures, and how many questions without an answer got low confidence."""
+    """Print the figures, a bar for each range of ranks, and how many questions without an answer got low confidence."""
     print("  ".join(style(f"{name:>9}", "dim") for name in figures))
     print("  ".join(f"{value:9.3f}" for value in figures.values()))
+    print()
+    ranks = [outcome.rank or math.inf for outcome in found.answerable]
+    for above, most in pairwise((0, *evaluate.CUTS, math.inf)):
+        count = sum(above < rank <= most for rank in ranks)
+        name = "missed" if most == math.inf else f"rank {most}" if most == above + 1 else f"{above + 1}–{most}"
+        print(f"{name:>9}  {'█' * round(_BAR_WIDTH * count / len(ranks))} {count}")
     if without := found.unanswerable:
         warned = sum(outcome.confidence == "low" for outcome in without)
         print(f"\n{plural(len(without), 'question')} without an answer, {warned or 'none'} with low confidence.")

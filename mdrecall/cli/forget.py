@@ -10,6 +10,8 @@ from mdrecall.cli.output import plural, print_json, print_warning, printable, pr
 from mdrecall.errors import QueryError, RecallError
 from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest
 from mdrecall.plugins import open_forgetting
+from mdrecall.sync.run import MemorySync
+from mdrecall.sync.soon import locate, start_soon
 from mdrecall.wire import to_json
 
 #: How many places are printed; --json has all of them.
@@ -30,6 +32,7 @@ def add_forget(parser: CommandParser) -> None:
     parser.flag("--dry-run", "only show what would happen, which is the default")
     parser.flag("--mask", "in notes, replace the text with [forgotten] instead of removing it")
     parser.flag("--trash", "keep what is removed from notes for some time, for --undo")
+    parser.flag("--history", "with --apply: also drop the history of the notes on the remote of `mdrecall sync`")
     parser.flag("--list", "list what was forgotten, without its text")
     parser.value("--undo", "ID", "let it come back, and restore what the trash has of it", default="")
     add_common(parser)
@@ -38,6 +41,8 @@ def add_forget(parser: CommandParser) -> None:
 def run_forget(options: argparse.Namespace) -> int:
     if options.apply and options.dry_run:
         raise QueryError("--apply and --dry-run contradict each other.", hint="Leave one of them out.")
+    if options.history and not options.apply:
+        raise QueryError("--history works only with --apply.", hint="Look at the preview without it first.")
     records, has_failed = run_for_each_agent(options, _list if options.list else _undo if options.undo else _forget)
     if options.json:
         print_json(records if len(records) != 1 else records[0])
@@ -64,6 +69,23 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             record |= {"id": report.id, "isComplete": report.is_complete}
             if not options.json and plan.has_work:
                 _print_report(report, days)
+                if locate(memory.settings):
+                    print("The other machines forget it at their next sync; `mdrecall sync status` says which have.")
+            if options.history and memory.loaded:
+                # With what others have sent, so that nothing of it is lost.
+                sync = MemorySync(memory.loaded)
+                sync.run()
+                sync.drop_history()
+                record["historyDropped"] = True
+            else:
+                start_soon(memory.settings)
+            if options.history and not options.json:
+                print(
+                    "The history of the notes is dropped here, and on the remote; other machines follow when they sync."
+                )
+                print_warning(
+                    "A remote may keep old objects until it cleans up; a hosting service also in forks and backups."
+                )
     return record
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from mdrecall.cli import output
@@ -122,7 +123,7 @@ def run_watch(options: argparse.Namespace) -> int:
         return _keep_warm(options)
     memories = {agent: Memory.of(load_settings(options, agent)) for agent in choose_agents(options)}
     errors: list[RecallError] = []
-    door = WarmDoor(dict(os.environ), options.answer)
+    doors = [WarmDoor(memory, dict(os.environ), options.answer) for memory in memories.values()]
     end, announce_end = open_end_signal()
 
     def follow(memory: Memory, log: Callable[[WatchEvent], None]) -> None:
@@ -141,10 +142,11 @@ def run_watch(options: argparse.Namespace) -> int:
         threads.append(threading.Thread(target=follow, args=(memory, log), name=f"mdrecall-watch-{agent}"))
     for thread in threads:
         thread.start()
-    for memory in memories.values():
-        door.open(memory)
+    for door in doors:
+        door.open()
     os.read(end, 1)
-    door.close()
+    for door in doors:
+        door.close()
     for memory in memories.values():
         memory.stop_following()
     for thread in threads:
@@ -237,19 +239,15 @@ def _keep_warm(options: argparse.Namespace) -> int:
         raise StoreBusy(message, hint="One process is enough for all commands.")
     end, _ = open_end_signal()
     idle_s = 60.0 * loaded.settings.mdrecall.warm.idle_minutes
-    door = WarmDoor(dict(os.environ), options.answer)
-    with Memory.of(loaded) as memory:
-        try:
-            memory.sync()
-            memory.watch()
-            door.open(memory)
-            door.check()
-            if not options.json:
-                workspace = output.shorten_home(loaded.settings.workspace)
-                print(f"Answering commands for {workspace}. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
-            _wait(door, idle_s, end)
-        finally:
-            door.close()
+    with Memory.of(loaded) as memory, closing(WarmDoor(memory, dict(os.environ), options.answer)) as door:
+        memory.sync()
+        memory.watch()
+        door.open()
+        door.check()
+        if not options.json:
+            workspace = output.shorten_home(loaded.settings.workspace)
+            print(f"Answering commands for {workspace}. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
+        _wait(door, idle_s, end)
     return 0
 
 

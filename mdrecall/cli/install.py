@@ -6,8 +6,10 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import pairwise
 
+from mdrecall.adapters.hermes import HermesMemory
 from mdrecall.cli.options import CommandParser, make_selection
 from mdrecall.cli.output import print_parts, print_warning, shorten_home
 from mdrecall.config.environment import expand, find_locations, find_program_folders, shorten
@@ -38,6 +40,7 @@ _NEXT_STEPS = {
     ("codex", "project"): f"{_APPROVE} It reads the files of a project only if you trust that.",
     ("cursor", "user"): _PASTE.format(program="Cursor", place="settings (Rules)", host="cursor"),
     ("gemini", "project"): "Gemini CLI shows the hooks of a project before it runs them for the first time.",
+    ("hermes", "user"): "" if find_spec("hermes_constants") else "Install mdrecall into the Python of Hermes as well.",
     ("zed", "user"): _PASTE.format(program="Zed", place="rules", host="zed"),
 }
 
@@ -58,18 +61,18 @@ def run_install(options: argparse.Namespace) -> int:
     if options.remove:
         return _remove(options)
     site = _make_site(options.host, options.scope, choose_command(options.scope))
+    site = site._replace(options=hosts.choose_slot(site, _state_dir(), options.workspace))
     change = hosts.plan_install(site, _state_dir())
     workspace, shared = _plan_shared(options, site)
     if options.dry_run:
         return _print_diff(change, *shared)
-    state = "now" if change.files else "already"
-    is_wanted = _choose_conversations(options, site)
+    state, is_wanted = "now" if change.files else "already", _choose_conversations(options, site)
     for each in shared:
         hosts.apply_install(each)
     # What they say decides which memory the host uses.
     loaded = load(is_automatic=True)
     receipt = hosts.remember_conversations(site, loaded.settings, _state_dir())
-    hosts.apply_install(change._replace(site=site._replace(options=receipt)))
+    hosts.apply_install(change._replace(site=site._replace(options={**site.options, **receipt})))
     if is_wanted is not None:
         env, project = {"HOME": loaded.home, **os.environ}, site.project if site.scope == "project" else ""
         choice = HostChoice(site.host, loaded, env, project)
@@ -171,6 +174,10 @@ def choose_command(scope: str) -> tuple[str, ...]:
 
 def _plan_shared(options: argparse.Namespace, site: Site) -> tuple[str, list[hosts.Change]]:
     """Return the folder of the notes, and what has to be written if it was not the default until now."""
+    if options.host == "openclaw":
+        return "the workspace of each of its agents", []
+    if options.host == "hermes":
+        return HermesMemory(site.folders.hermes).workspace, []
     loaded = load(is_automatic=True)
     folder, origin = loaded.values["workspace"]
     if options.workspace is not None:
@@ -235,7 +242,7 @@ def install_client(options: argparse.Namespace) -> int:
     print(f"{entry.name} is {'now' if change.files else 'already'} in {where}. {_describe_memory(entry)}")
     _print_new(change)
     if is_openclaw and "slot" not in site.options:
-        print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
+        print("OpenClaw's own memory stays on. To put mdrecall in its place, run `mdrecall install openclaw`.")
     if is_openclaw and "agents" not in site.options:
         print("To tell the agent to search this memory, run this again with --agents-md.")
     program = "OpenClaw's gateway" if is_openclaw else "the client"
@@ -249,7 +256,7 @@ def uninstall_client(options: argparse.Namespace) -> int:
     change = hosts.plan_removal(site, _state_dir())
     if options.dry_run:
         return _print_diff(change)
-    name = (hosts.read_options(site, _state_dir()) or site.options)["name"]
+    name = (hosts.read_options(site, _state_dir()) or site.options).get("name", _NAME)
     where = shorten_home(target.path)
     nothing = f"{name} is not in {where}."
     if target.is_yaml:
@@ -322,10 +329,8 @@ def _make_path(path: str, project: str) -> str:
 
 
 def _choose_pieces(options: argparse.Namespace, site: Site) -> dict[str, str]:
-    """Return what is chosen for OpenClaw now, and what was chosen before and stays."""
-    if not os.path.isfile(site.folders.openclaw):
-        hint = "Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH."
-        raise RecallError(f"There is no configuration of OpenClaw at {shorten_home(site.folders.openclaw)}.", hint=hint)
+    """Return what is chosen for OpenClaw's server now, and what was chosen before and stays."""
+    hosts.require_openclaw(site, _state_dir())
     chosen = {**(hosts.read_options(site, _state_dir()) or {}), **site.options}
     if options.replace_memory and "slot" not in chosen:
         chosen["slot"] = _read_value(site.folders.openclaw, "plugins", "slots", "memory")

@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "promote": ("promote", "copy what is recalled often from dated notes to MEMORY.md", "promote"),
         "import": ("imports", "import what another program remembers, or restore a backup", "import mem0 mem0.json"),
         "export": ("imports", "save notes and memories in one archive", "export backup.zip"),
+        "sync": ("sync", "keep one memory on several machines, by git", "sync init git@host:me/memory.git", "sync"),
         "config": ("config", "show, check or describe the configuration", "config show", "config check"),
     },
     "expert": {

@@ -64,8 +64,8 @@ def _answer_commands(answer: Any, memory: "Memory") -> "Callable[[], None]":
     """Let other commands use a memory that a server has open; return what ends that."""
     from mdrecall.cli.warm_server import WarmDoor
 
-    door = WarmDoor(dict(os.environ), answer)
-    door.open(memory)
+    door = WarmDoor(memory, dict(os.environ), answer)
+    door.open()
     return door.close
 
 

@@ -10,8 +10,9 @@ from mdrecall.cli.output import plural, print_json, print_text, printable, short
 from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
+    from mdrecall.life.supersede import Conflict
     from mdrecall.memory import Memory
-    from mdrecall.text.statements import Claim, Conflict
+    from mdrecall.text.days import Place
 
 
 def add_get(parser: CommandParser) -> None:
@@ -54,6 +55,7 @@ def add_note(parser: CommandParser) -> None:
 
 def run_note(options: argparse.Namespace) -> int:
     from mdrecall.life.supersede import add_replacement, find_replaced
+    from mdrecall.sync.soon import start_soon
     from mdrecall.wire import appended_to_json
 
     text = _read_stdin() if options.words == ["-"] else " ".join(options.words)
@@ -66,6 +68,7 @@ def run_note(options: argparse.Namespace) -> int:
         else:
             added, old = add_replacement(memory, text, options.supersedes, file=options.file)
             marked = [old.to_json()]
+        start_soon(memory.settings)
     record = appended_to_json(added) | ({"superseded": marked[0]} if marked else {})
     place = printable(added.citation)
     notes = [f"Skipped, because it is already there: {printable(section)}" for section in added.skipped if added.bytes]
@@ -157,32 +160,32 @@ def run_conflicts(options: argparse.Namespace) -> int:
             marks = [f"Marked as superseded: {_describe_line(line)}" for line in marked]
             nothing = [] if marked else ["No line contradicts it."]
             return show(options, {"superseded": marked}, *marks, notes=nothing, code=0 if marked else 1)
-        conflicts, notes, left_out = list_conflicts(memory)
-    found = conflicts.found
+        found, is_complete, notes, left_out = list_conflicts(memory)
     record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": notes}
     record |= {"leftOut": left_out} if left_out else {}
-    record |= {} if conflicts.is_complete else {"isComplete": False}
+    record |= {} if is_complete else {"isComplete": False}
     hint = "To keep a line and mark the other as superseded: mdrecall conflicts --keep CITATION"
     notes_read = plural(notes, "note")
     warnings = (
         f"{plural(left_out, 'note')} not compared: the notes that changed last come first." if left_out else "",
-        "" if conflicts.is_complete else "There was too much to compare; there may be more contradictions.",
+        "" if is_complete else "There was too much to compare; there may be more contradictions.",
     )
     lines, told = map(_format_conflict, found), [hint if found else f"No contradictions in {notes_read}."]
     return show(options, record, *lines, notes=told, warnings=warnings, code=0 if found else 1)
 
 
 def _format_conflict(conflict: "Conflict") -> str:
-    sides = ((conflict.old, ""), (conflict.new, "  (newer)" if conflict.is_ordered else ""))
-    lines = (f"{style(printable(_cite(one)), 'bold')}  {printable(one.statement.text)}{note}\n" for one, note in sides)
-    return "".join(lines)
+    old, before, new, after, _, is_ordered = conflict
+    sides = ((before, old.text), (after, f"{new.text}  (newer)" if is_ordered else new.text))
+    return "".join(f"{style(printable(_cite(place)), 'bold')}  {printable(text)}\n" for place, text in sides)
 
 
-def _cite(claim: "Claim") -> str:
-    return f"{claim.place.path}#L{claim.place.line}"
+def _cite(place: "Place") -> str:
+    return f"{place.path}#L{place.line}"
 
 
 def _conflict_to_json(conflict: "Conflict") -> dict[str, Any]:
-    change, sides = conflict.change, ((conflict.old, conflict.change.old), (conflict.new, conflict.change.new))
-    old, new = ({"citation": _cite(one), "text": one.statement.text, "value": value} for one, value in sides)
-    return {"kind": change.kind, "isOrdered": conflict.is_ordered, "old": old, "new": new}
+    old, before, new, after, change, is_ordered = conflict
+    sides = ((before, old.text, change.old), (after, new.text, change.new))
+    first, second = ({"citation": _cite(place), "text": text, "value": value} for place, text, value in sides)
+    return {"kind": change.kind, "isOrdered": is_ordered, "old": first, "new": second}

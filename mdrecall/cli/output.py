@@ -22,6 +22,8 @@ from mdrecall.types.sync import Progress, ProgressCallback
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 #: Seconds between two drawings of the progress line: often enough to look alive, rarely enough to cost nothing.
 _REDRAW_S = 0.1
+#: The width of a terminal, unless somebody has made it wider.
+_COLUMNS = 80
 #: Characters of the progress bar: with both labels and times the line still fits into 80 columns.
 _BAR_WIDTH = 24
 #: Characters that a terminal shows as they are, though ``str.isprintable`` is False: a tab, blanks of other widths, and
@@ -66,6 +68,15 @@ def show(
         print(note, file=sys.stderr)
     print_issues(Issue("", warning) for warning in warnings if warning)
     return code
+
+
+def count_rows(text: str) -> int:
+    """Return how many lines of a terminal with 80 columns a text fills; where it is wider, they are fewer."""
+    from unicodedata import east_asian_width
+
+    lines = re.sub("\x1b\\[[0-9;]*m", "", text).split("\n")
+    widths = (len(line) + sum(east_asian_width(char) in "WF" for char in line if char > "\x7f") for line in lines)
+    return sum(max(1, -(-width // _COLUMNS)) for width in widths)
 
 
 def print_text(text: str) -> None:
@@ -187,7 +198,7 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
 
 REMEDY_BY_REASON: dict[Reason, str] = {
     "": "",
-    "no_match": "Run `mdrecall status` to see what is indexed.",
+    "no_match": "",
     "below_min_score": "To see every match, add --min-score 0.",
     "index_empty": "To search another folder, add --workspace. To index the notes now, run `mdrecall index`.",
     "no_searchable_words": "",

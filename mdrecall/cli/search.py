@@ -12,8 +12,13 @@ from mdrecall.errors import QueryError, WorkspaceError
 from mdrecall.types.search import MODES, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from mdrecall.mcp_server.memories import ServedMemory
 
+#: Lines of a terminal that an answer fills unless a number of results is asked for: one screen, and half of it if even
+#: the best result is in doubt.
+_MAX_LINES = 40
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
 
 
@@ -28,7 +33,7 @@ def add_search(parser: CommandParser) -> None:
     value, repeated = parser.value, {"action": "append"}
     value("words", "QUERY", "a question, some words, or an identifier", nargs="*")
     value("--query", "TEXT", "the query as an option; overrides QUERY. Repeat it to ask in other words too", **repeated)
-    value("-n --max-results --limit", "N", "print at most N results")
+    value("-n --max-results --limit", "N", "print N results instead of as many as carry the answer")
     value("--min-score", "S", "leave out results with a score below S (0 to 1)")
     value("--mode", "", "search by keywords, by meaning (vector), or both (default: from the settings)", choices=MODES)
     value("--source", "", "search only notes, or only transcripts", choices=("memory", "sessions"))
@@ -56,14 +61,15 @@ def run_search(options: argparse.Namespace) -> int:
     options.workspace = workspaces[0]
     search = _search_several if options.all_agents or len(workspaces) > 1 else _search
     with output.progress_line("Indexing") as progress:
-        answer = search(options, SearchRequest(query, queries=more, progress=progress, **given))
+        asked = SearchRequest(query, queries=more, progress=progress, **given)
+        answer = search(options, asked)
     answer = output.add_remedy(answer)
     if options.json:
         from mdrecall.wire import answer_to_json
 
         output.print_json(answer_to_json(answer))
     else:
-        print_answer(answer)
+        print_answer(answer, query, is_short=asked.stops and not asked.explain)
     return 0 if answer.results else 1
 
 
@@ -96,22 +102,28 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
 
     served = select_memories(selection, options.caller.env)
     outcomes = search_each({each.name: partial(search, each) for each in served})
-    answer = merge_found(outcomes, options.max_results)
+    answer = merge_found(outcomes, asked)
     record_shown(outcomes, asked.query, answer)
     return answer
 
 
-def print_answer(answer: SearchAnswer) -> None:
-    """Print every result with its citation and snippet; warnings, and why there are none, go to standard error."""
-    for number, result in enumerate(answer):
-        if number:
-            print()
-        print(_format_headline(result))
-        lines = result.snippet.strip("\n").split("\n")
-        print("\n".join("    " + output.printable(line) for line in lines))
-        if result.why:
-            sentences = "\n    ".join(sentence for *_, sentence in result.why if sentence)
-            print("\n".join(output.style(line, "dim") for line in f"    why: {sentences}".split("\n")))
+def print_answer(answer: SearchAnswer, query: str, *, is_short: bool = True) -> None:
+    """Print the results, each with its citation and the lines that match; notices go to standard error.
+
+    A short answer has as many as fit, and counts the others.
+    """
+    from mdrecall.search.query import find_stems
+
+    shown: list[str] = []
+    left = _MAX_LINES // (2 if answer.caution else 1)
+    for result in answer:
+        text = _format_result(result, find_stems(result.query or query), around=0 if shown else 1)
+        left -= 1 + output.count_rows(text)
+        if left < 0 and shown and is_short:
+            break
+        shown.append(text)
+    answer = answer.keep(answer.results[: len(shown)])
+    print("\n\n".join(shown), end="\n" if shown else "")
     output.print_issues(answer.issues)
     instead = answer.answered_for
     notices = (
@@ -123,28 +135,36 @@ def print_answer(answer: SearchAnswer) -> None:
     )
     texts = [f"{notice}: {output.printable(reason.rstrip('.'))}." for notice, reason in notices if reason]
     texts += [answer.caution, answer.withheld]
+    if answer.weaker:
+        texts.append(f"{output.plural(answer.weaker, 'weaker result')}: -n {len(answer) + answer.weaker}")
     for memory in answer.memories:
         if memory.error:
             output.print_warning(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
-        elif memory.reason and not answer.results:
-            texts.append(output.printable(f"{memory.workspace}: no results ({memory.reason})."))
     if not answer.results:
-        texts.append(f"No results ({answer.reason}). {output.printable(answer.action)}")
+        texts.append(output.printable(answer.action) or f"No results ({answer.reason}).")
     for text in filter(None, texts):
         print(text, file=sys.stderr)
 
 
+def _format_result(result: SearchResult, stems: "Set[str]", *, around: int) -> str:
+    """Return the headline of a result, its lines with the words of the query, and why it was found."""
+    from mdrecall.search.results import find_lines
+
+    lines = [_format_headline(result)]
+    lines += ["    " + output.printable(line) for line, _ in find_lines(result, stems, around) if line]
+    if result.why:
+        sentences = "\n    ".join(sentence for *_, sentence in result.why if sentence)
+        lines += [output.style(line, "dim") for line in f"    why: {sentences}".split("\n")]
+    return "\n".join(lines)
+
+
 def _format_headline(result: SearchResult) -> str:
-    lines = f"L{result.match_start_line}"
-    if result.match_end_line != result.match_start_line:
-        lines += f"-L{result.match_end_line}"
     # What the lines below and the path do not say themselves.
     speaker = "" if result.speaker in result.snippet else result.speaker
     more = ", ".join(filter(None, (speaker, "" if result.date in result.path else result.date)))
     marks = describe_marks(result)
     dim = (
-        f"match {lines}",
-        result.heading,
+        "" if result.heading in result.path else result.heading,
         f"[{more}]" if more else "",
         f"({marks})" if marks else "",
         f"scored by {result.scored_by}" if result.scored_by else "",
@@ -165,13 +185,14 @@ def describe_marks(result: SearchResult) -> str:
     parts = (
         f"by {result.origin}" if result.origin not in ("", "untrusted") else result.origin,
         replaced if result.superseded else "",
+        f"was {result.was}" if result.was else "",
         f"importance {result.importance}" if result.importance else "",
         f"project {result.project}" if result.project else "",
     )
     return ", ".join(filter(None, parts))
 
 
-QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "dietary restrictions")
+QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "Which cake can Tomasz eat?")
 
 
 def _show_demo(options: argparse.Namespace) -> int:
@@ -187,7 +208,7 @@ def _show_demo(options: argparse.Namespace) -> int:
         env = {"HOME": home, "MDRECALL_STATE_DIR": os.path.join(home, "state")}
         with Memory.open(workspace, env=env) as memory:
             report, status = memory.sync(), memory.status()
-            answers = {query: memory.search(query, max_results=2) for query in QUESTIONS}
+            answers = {query: memory.search(query) for query in QUESTIONS}
     if options.json:
         from mdrecall.wire import answer_to_json
 
@@ -199,8 +220,8 @@ def _show_demo(options: argparse.Namespace) -> int:
     print(f"{title}: {notes} indexed as {chunks}.", flush=True)
     output.print_issues(report.failed)
     for query, answer in answers.items():
-        print("\n" + output.style(f'$ mdrecall search "{query}" -n 2', "bold"))
-        print_answer(answer)
+        print("\n" + output.style(f'$ mdrecall search "{query}"', "bold"))
+        print_answer(answer, query)
     where = workspace if options.into else "DIR"
     print("\nNow try your own notes: " + output.style(f'mdrecall search "…" --workspace {where}', "bold"))
     return 0

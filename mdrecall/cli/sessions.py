@@ -294,7 +294,7 @@ def _format_answers(answers: list[dict[str, Any]]) -> Iterator[str]:
             why = line["why"] or format(line["score"], ".2f")
             state = "  silenced" if line["silenced"] and answer["host"] else ""
             yield f"  {line['number']:4}  {style(printable(line['citation']), 'cyan')}  {printable(why)}{state}"
-            yield f"        {printable(line['text'] or 'changed since, or removed')}"
+            yield f"        {printable(' '.join((line['text'] or 'changed since, or removed').split()))}"
     if nothing := Counter(each["why"] for each in answers if not each["lines"] and each["host"]):
         reasons = "; ".join(f"{printable(why)}: {count}" for why, count in nothing.items())
         yield f"  {plural(nothing.total(), 'prompt')} got nothing ({reasons})"

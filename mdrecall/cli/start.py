@@ -15,8 +15,18 @@ if TYPE_CHECKING:
 WARM_COMMANDS = ("search", "get", "context", "status", "note", "hook")
 #: With these a command runs here: they change the process, read its input, or say so.
 _RUN_HERE = frozenset(("-", "-h", "--help", "--all-agents", "--no-warm", "--verbose"))
-#: Said by the listening process before anything is asked. The number is that of the protocol.
-GREETING = b"mdrecall-warm 1 "
+#: The messages between a command and the process that listens are those of MCP (``mcp_server/stdio``). They are made
+#: and read here without ``json``, whose import takes half of the time in which Python starts: bytes are in hexadecimal.
+METHOD = "commands/run"
+_HELLO = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"","capabilities":{},'
+    b'"clientInfo":{"name":"","version":""}}}\n'
+)
+_GREETING, _ANSWER = (
+    b'{"jsonrpc":"2.0","id":0,"result":{"code":"%b"}}\n',
+    b'{"jsonrpc":"2.0","id":1,"result":{"printed":"',
+)
+_CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 #: A process that has not greeted by then, or in half of the time that a hook has, is stopped. On a busy machine the
 #: greeting takes a tenth of a second and more, which is still less than the work itself.
 _GREETING_S = 2.0
@@ -47,7 +57,6 @@ _MAX_INPUT_BYTES = 8 << 20
 # Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
 # garbage collector would go through it again and again: a tenth of the time that the imports take.
 _COLLECT_AFTER = 50_000
-ANSWERED, DECLINED = b"A", b"D"
 
 
 def main() -> int:
@@ -71,6 +80,8 @@ def _run_here(arguments: "list[str]") -> int:
     import gc
 
     gc.set_threshold(_COLLECT_AFTER)
+    # Read by the linear algebra library of numpy when it is loaded. The products here are too small to be shared out.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from mdrecall.cli.main import main as run
 
     try:
@@ -164,9 +175,9 @@ def ask(arguments: "list[str]", env: "Mapping[str, str]", answer_s: float = _ANS
         if not names:
             return None
         cwd = os.getcwd()
-    except OSError:
+        request = _pack_request(arguments, env, cwd)
+    except (OSError, ValueError):
         return None
-    request = _pack_request(arguments, env, cwd)
     for name in _put_likely_first(names, arguments, cwd)[:_MAX_ASKED]:
         answer = _ask_one(folder, name, request, deadline)
         if answer is not None:
@@ -225,29 +236,28 @@ def remove(path: str) -> None:
         return
 
 
-def receive(file: int, size: int, deadline: float) -> bytes:
-    """Return exactly ``size`` bytes; raise ``OSError`` if they do not arrive before the deadline."""
-    parts, left = [], size
-    while left:
+def _receive(file: int, deadline: float) -> bytes:
+    """Return a line; raise ``OSError`` if it does not arrive before the deadline, or is too long."""
+    parts, left = [b""], 2 * MAX_ANSWER_BYTES
+    while left > 0 and not parts[-1].endswith(b"\n"):
         _wait(file, "POLLIN", deadline)
-        part = os.read(file, min(left, 1 << 16))
-        if not part:
+        parts.append(os.read(file, 1 << 16))
+        left -= len(parts[-1])
+        if not parts[-1]:
             raise ConnectionResetError
-        parts.append(part)
-        left -= len(part)
     return b"".join(parts)
 
 
-def send(file: int, data: bytes, deadline: float) -> None:
-    """Write everything; raise ``OSError`` if it is not read before the deadline."""
+def _send(file: int, data: bytes, deadline: float, reader: int) -> None:
+    """Write everything; raise ``OSError`` if it is not read before the deadline, or no answer can come."""
     rest = memoryview(data)
     while rest:
-        _wait(file, "POLLOUT", deadline)
+        _wait(file, "POLLOUT", deadline, reader)
         rest = rest[os.write(file, rest) :]
 
 
 def _wait(file: int, event: str, deadline: float, *others: int) -> None:
-    """Wait until a pipe can be read or written; raise ``OSError`` after the deadline, or if nobody reads the others."""
+    """Wait until a pipe can be read or written; raise ``OSError`` after the deadline, or if another one has ended."""
     import select
     import time
 
@@ -269,18 +279,23 @@ def _put_likely_first(names: "list[str]", arguments: "list[str]", cwd: str) -> "
 
 
 def _pack_request(arguments: "list[str]", env: "Mapping[str, str]", cwd: str) -> bytes:
-    """Return everything that an answer depends on. None of these texts can hold the byte 0."""
+    """Return everything that an answer depends on; raise ``ValueError`` for bytes that are no text."""
     streams = (sys.stdout, sys.stderr)
-    fields = [
-        cwd,
-        "".join("1" if stream and stream.isatty() else "0" for stream in streams),
-        *(stream.encoding if stream else "utf-8" for stream in streams),
-        str(len(arguments)),
-        *arguments,
-        *(f"{name}={value}" for name, value in env.items()),
-    ]
-    data = b"\0".join(map(os.fsencode, fields))
-    return len(data).to_bytes(4, "big") + data
+    params = {
+        "arguments": arguments,
+        "variables": [f"{name}={value}" for name, value in env.items()],
+        "cwd": [cwd],
+        "terminals": ["yes" if stream and stream.isatty() else "no" for stream in streams],
+        "encodings": [stream.encoding if stream else "utf-8" for stream in streams],
+    }
+    lists = (f'"{name}":[{",".join(map(_quote, texts))}]' for name, texts in params.items())
+    return f'{{"jsonrpc":"2.0","id":1,"method":"{METHOD}","params":{{{",".join(lists)}}}}}\n'.encode()
+
+
+def _quote(text: str) -> str:
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    # Few texts need this, and it takes long.
+    return f'"{text if text.isprintable() else text.translate(_CONTROLS)}"'
 
 
 def describe_code() -> bytes:
@@ -306,21 +321,20 @@ def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes |
         files.append(open_pipe(os.path.join(folder, name), os.O_WRONLY))
         os.mkfifo(asked, 0o600)
         os.mkfifo(answer, 0o600)
+        files.append(open_pipe(asked, os.O_RDWR))
         files += (open_pipe(answer, mode) for mode in (os.O_RDONLY, os.O_WRONLY))
-        listening, reader, _ = files
+        listening, writer, reader, _ = files
+        os.write(writer, _HELLO)
         os.write(listening, f"{token}\n".encode())
         _wait(reader, "POLLIN", greet_by, listening)
         # Until here this end kept the pipe from looking closed; from now on it is when the other process ends.
         os.close(files.pop())
-        expected = GREETING + describe_code()
-        if receive(reader, len(expected), greet_by) != expected:
+        if _receive(reader, greet_by) != _GREETING % describe_code().hex().encode():
             return None
-        files.append(open_pipe(asked, os.O_WRONLY))
-        send(files[-1], request, deadline)
-        head = receive(reader, 5, deadline)
-        size = int.from_bytes(head[1:], "big")
-        return receive(reader, size, deadline) if head[:1] == ANSWERED and size <= MAX_ANSWER_BYTES else None
-    except OSError:
+        _send(writer, request, deadline, reader)
+        line = _receive(reader, deadline)
+        return bytes.fromhex(line[len(_ANSWER) : -4].decode()) or None if line.startswith(_ANSWER) else None
+    except (OSError, ValueError):
         return None
     finally:
         for file in files:

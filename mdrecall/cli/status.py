@@ -301,7 +301,19 @@ def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Fin
         loaded = load(**chosen)
     except RecallError:
         return  # Reported by the checks before.
+    yield from _check_copies(loaded)
     yield from (finding for finding in _check_plugin(loaded) if finding.message not in reported)
+
+
+def _check_copies(loaded: Loaded) -> Iterator[Finding]:
+    """Yield a warning that names the copies which a program that syncs folders has left beside their notes."""
+    from mdrecall.notes.files import MemoryFiles
+    from mdrecall.sync.copies import find_copies
+
+    if found := sorted(find_copies(MemoryFiles(loaded.settings, loaded.home).scan().stamps)):
+        named = ", ".join(map(printable, found[:_MAX_NAMED])) + ", …" * (len(found) > _MAX_NAMED)
+        fix = "Run `mdrecall sync merge-copies` to merge each into its note."
+        yield Finding("copies", "note", f"edited on two machines, so a note has two versions: {named}", fix)
 
 
 def _check_plugin(loaded: Loaded) -> Iterator[Finding]:

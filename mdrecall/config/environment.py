@@ -108,26 +108,28 @@ def shorten(path: str, home: str) -> str:
 
 
 class ProgramFolders(NamedTuple):
-    """Where other programs keep their configuration."""
+    """Where other programs keep their configuration; ``openclaw`` is a file. Nothing of it needs to exist."""
 
     home: str
     config: str
     claude: str
     codex: str
     openclaw: str = ""
-    """OpenClaw's configuration file, which may not exist."""
+    openclaw_state: str = ""
+    hermes: str = ""
 
 
 def find_program_folders(env: Mapping[str, str], cwd: str) -> ProgramFolders:
     """Return the folders in which the agents' programs are configured."""
-    locations = find_locations(env, cwd)
-    home = locations.home
+    home = (locations := find_locations(env, cwd)).home
     return ProgramFolders(
         home,
         env.get("XDG_CONFIG_HOME", "").strip() or os.path.join(home, ".config"),
         env.get("CLAUDE_CONFIG_DIR", "").strip() or home,
         env.get("CODEX_HOME", "").strip() or os.path.join(home, ".codex"),
         locations.config_path or os.path.join(locations.state_dir, "openclaw.json"),
+        locations.state_dir,
+        env.get("HERMES_HOME", "").strip() or os.path.join(home, ".hermes"),
     )
 
 

@@ -1,13 +1,15 @@
 """Which objects of the configuration files apply to an agent, strongest first, and the settings that they make."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.config.declare import InvalidValue, Section, Setting
 from mdrecall.config.settings import PER_AGENT, ResolvedValue
 from mdrecall.errors import ConfigError, suggest_name
-from mdrecall.types.transcripts import normalize_agent_id
+from mdrecall.patterns import compile_later
 
+_AGENT_ID = compile_later(r"[a-z0-9][a-z0-9_-]{0,63}")
 #: Where search settings are: of one agent, in its entry, and of all.
 _OF_AGENT = ("memory.search", "memorySearch")
 _OF_ALL = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
@@ -201,3 +203,12 @@ def _read_object(file: Layer, at: str, value: Any, problems: list[str]) -> dict[
     if value is not None and not isinstance(value, dict) and problem not in problems:
         problems.append(problem)
     return value if isinstance(value, dict) else {}
+
+
+def normalize_agent_id(agent_id: str) -> str:
+    """Return an agent id as OpenClaw writes it: at most 64 lower-case letters, digits, ``_`` and ``-``."""
+    bare = agent_id.strip().lower()
+    if _AGENT_ID.fullmatch(bare):
+        return bare
+    bare = re.sub(r"[^a-z0-9_-]+", "-", bare).strip("-")[:64]
+    return bare or "main"

@@ -114,9 +114,14 @@ class Hybrid(Section):  # memorySearch.query.hybrid
 
 
 class QuerySettings(Section):  # memorySearch.query
-    max_results: int = setting(whole(1), 20, "The maximum number of results, each a passage of a few lines.")
+    max_results: int | None = setting(whole(1), None, "The number of results; if not set, as many as carry the answer.")
     min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score, which is a probability.")
     hybrid: Hybrid = Hybrid()
+
+    @property
+    def stops(self) -> bool:
+        """True if an answer may end where its results get weak. With temporal decay a low score may be due to age."""
+        return self.max_results is None and not self.hybrid.temporal_decay.enabled
 
 
 class Cache(Section):  # memorySearch.cache

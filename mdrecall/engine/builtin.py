@@ -17,19 +17,17 @@ from mdrecall.notes.clock import user_moment
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.types.documents import Issue, StoredSpace
-from mdrecall.types.search import SearchAnswer, SearchRequest
+from mdrecall.types.search import SearchAnswer, SearchRequest, Visible
 from mdrecall.types.sync import ContentSizes, Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, never
-from mdrecall.types.transcripts import Visible
 
 # How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
 _EMPTY_TRIES = 3
 
 if TYPE_CHECKING:
-    from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
     from mdrecall.interfaces import Embedder, Index, Store
-    from mdrecall.types.note_map import NearNote, NoteMap
+    from mdrecall.types.documents import NearNote
 
 
 class BuiltinBackend:
@@ -346,23 +344,14 @@ class BuiltinBackend:
             text = join_chunks(chunks.load(chunks.chunks_of(own)))
         return open_tombstones(self._settings).load().mask(text, path) or None
 
-    def draw_map(self) -> NoteMap:
-        return self._mapper.draw()
-
     def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
-        return self._mapper.near(path, count)
-
-    @cached_property
-    def _mapper(self) -> NoteMapper:
-        """What draws the notes by their meaning, by the vectors that are searched."""
-        from mdrecall.engine.note_map import NoteMapper
+        from mdrecall.engine.near import find_near
 
         def find_space() -> StoredSpace | None:
             found = self._embedding.find_space()
             return found[0] if found else None
 
-        reason = "" if self._embedding.vector_searcher else self._embedding.chosen.unusable_reason
-        return NoteMapper(self._store, find_space, reason, self._refresh.runs.is_unchecked)
+        return () if self._refresh.runs.is_unchecked() else find_near(self._store, find_space, path, count)
 
 
 def _describe_source(

@@ -10,13 +10,13 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
-from mdrecall.types.search import SearchAnswer, SearchRequest
-from mdrecall.types.transcripts import EVERYTHING, Conversation, Visible
+from mdrecall.types.search import EVERYTHING, SearchAnswer, SearchRequest, Visible
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import TranscriptReader
     from mdrecall.notes.files import MemoryFiles
     from mdrecall.notes.tombstones import Masks
+    from mdrecall.types.transcripts import Conversation
 
 
 def open_readers(settings: Settings) -> tuple[TranscriptReader, Masks]:

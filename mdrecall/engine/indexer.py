@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Chunking
-from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
+from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError, StoreError
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.chunk import CHUNKER_VERSION, title_text
+from mdrecall.text.days import Moment, format_day
 from mdrecall.text.markdown import titles
 from mdrecall.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.types.documents import Chunk, Document, IndexedChunk, Issue, Listing, PendingChunk, Stamps
 from mdrecall.types.sync import FileChange, Progress, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
-    from mdrecall.interfaces import DocumentWriter, Source
+    from mdrecall.interfaces import ChunkReader, DocumentWriter, Source
 
 #: A file written this shortly before its stamp was taken may be written again without a new stamp.
 STAMP_SETTLES_NS = 2_000_000_000
@@ -53,9 +56,9 @@ class FileChanges(NamedTuple):
         return (self.listing.stamps[path][0] - self.done.get(path, 0) for path in self.unsettled)
 
     @property
-    def must_erase(self) -> bool:
-        """True if something is to be forgotten: its bytes must go as well, and not only its rows."""
-        return not self.listing.forgotten.isdisjoint(self.vanished)
+    def forgotten(self) -> list[str]:
+        """The files that are to be forgotten: their bytes must go as well, and not only their rows."""
+        return [path for path in self.vanished if path in self.listing.forgotten]
 
     def describe_kept(self) -> tuple[Issue, ...]:
         """Return an issue for each lost folder whose documents stay in the index."""
@@ -126,7 +129,9 @@ class Indexer:
         *,
         index_format: str = "",
         forgotten: TombstoneFiles | None = None,
+        chunks: ChunkReader | None = None,
     ) -> None:
+        """``chunks`` are those of the index so far, which tells what is new in a curated file."""
         self._documents = documents
         self.source = source
         self._size = size
@@ -134,6 +139,7 @@ class Indexer:
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
         self._compared: FileChanges | None = None
         self._forgotten = forgotten or TombstoneFiles("")
+        self._chunks = chunks
         self.index_format = index_format or describe_index_format(size)
         """What chunks and terms depend on besides the text."""
 
@@ -277,12 +283,14 @@ class Indexer:
 
     def _prepare(self, work: SyncWork) -> None:
         """Chunk all documents that were read, then analyse all of them; leave out those that cannot be."""
-        from mdrecall.text.notes import read_fields
+        from mdrecall.text.notes import CURATED_FILES, read_fields
 
         chunked, read, work.read, work.prepared_chars = [], work.read, [], work.chars
         for new, change in read:
             try:
                 chunks = list(self._chunk(new)) if len(new.text) <= _LONG_CHARS else None
+                if chunks and new.source == "memory" and new.path in CURATED_FILES:
+                    chunks = self._date_entries(new, chunks, work.plan.listing)
                 chunked.append((new, read_fields(new.text), chunks, change))
             except BUGS as error:
                 self._report_bug(new, error, work)
@@ -293,6 +301,31 @@ class Indexer:
                 work.batch.append((new._replace(text=text, fields=fields), made, change))
             except BUGS as error:
                 self._report_bug(new, error, work)
+
+    def _date_entries(self, document: Document, chunks: list[Chunk], listing: Listing) -> list[Chunk]:
+        """Return the entries of a curated file with the days when they were written, where these are known.
+
+        An entry that the index has seen without a day stays without one: the file may be older than the index.
+        """
+        before: dict[str, str] = {}
+        with suppress(StoreError):
+            documents = self._chunks.list_documents() if self._chunks else ()
+            numbers = [one.id for one in documents if (one.source, one.path) == (document.source, document.path)]
+            if self._chunks and numbers:
+                before = {one.text: one.marks.written for one in self._chunks.load(self._chunks.chunks_of(numbers))}
+        committed: dict[str, str] = {}
+        folder, inside = listing.locate(document.path)
+        if os.path.lexists(os.path.join(folder, ".git")):
+            from mdrecall.notes.repository import read_line_days
+
+            committed = read_line_days(folder, inside)
+        changed = format_day(Moment(document.stamp[1] / 1e6).today)
+        dated = []
+        for chunk in chunks:
+            lines = filter(None, (committed.get(line.strip()) for line in chunk.text.split("\n")))
+            seen = before.get(chunk.text, changed if before else "")
+            dated.append(chunk._replace(marks=chunk.marks._replace(written=seen or max(lines, default=""))))
+        return dated
 
     def _chunk(self, document: Document) -> Iterator[Chunk]:
         from mdrecall.text.notes import iter_note_chunks

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
     from mdrecall.extras.postgres import PostgresStore
-    from mdrecall.interfaces import DocumentWriter, Embedder, IndexedBackend, Source, Store
+    from mdrecall.interfaces import ChunkReader, DocumentWriter, Embedder, IndexedBackend, Source, Store
     from mdrecall.notes.watch import FollowedFiles
 
 
@@ -82,7 +82,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     analyser = Analyser()
     followed = None if one_shot else _follow(loaded, files)
     forgotten = open_tombstones(settings)
-    indexers = partial(_build_indexers, loaded, followed or files, analyser, forgotten)
+    indexers = partial(_build_indexers, loaded, followed or files, analyser, forgotten, store.chunks)
     embedding = _build_embedding(loaded, store)
     embedder, beside = embedding.chunk_embedder, embedding.beside_embedder
     sync = SyncRun(store, indexers, embedder, forgotten)
@@ -156,13 +156,18 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
 
 
 def _build_indexers(
-    loaded: Loaded, files: Source, analyser: Analyser, forgotten: TombstoneFiles, documents: DocumentWriter
+    loaded: Loaded,
+    files: Source,
+    analyser: Analyser,
+    forgotten: TombstoneFiles,
+    chunks: ChunkReader,
+    documents: DocumentWriter,
 ) -> list[AnyIndexer]:
     """Return one for each source that is searched; all documents of an index have one format."""
     settings = loaded.settings
     size = settings.memory_search.chunking
     if "sessions" not in settings.memory_search.sources:
-        return [Indexer(documents, files, size, analyser, forgotten=forgotten)]
+        return [Indexer(documents, files, size, analyser, forgotten=forgotten, chunks=chunks)]
     from mdrecall.engine.transcripts import TranscriptIndexer
     from mdrecall.notes.tombstones import open_masks
     from mdrecall.sessions.readers import open_transcripts
@@ -186,7 +191,7 @@ def _build_indexers(
         forgotten=forgotten,
         issues=tuple(Issue("logging.redactPatterns", problem) for problem in problems),
     )
-    notes = Indexer(documents, files, size, analyser, index_format=index_format, forgotten=forgotten)
+    notes = Indexer(documents, files, size, analyser, index_format=index_format, forgotten=forgotten, chunks=chunks)
     return [notes, transcripts] if with_notes else [transcripts]
 
 

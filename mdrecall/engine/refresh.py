@@ -256,12 +256,9 @@ class IndexRefresh:
         return report._replace(issues=tuple(dict.fromkeys((*report.issues, *issues))))
 
     def purge(self, progress: ProgressCallback | None) -> bool:
-        """Build the index again and leave nothing behind of what it held; False if a reader still keeps some of it."""
-        if self._followed:
-            self._followed.forget()
-        self._flight.run(SyncRequest(purge=True, progress=progress))
-        require_writable(self._store.admin)
-        return self._store.admin.scrub()
+        """Leave nothing in the index of what was forgotten; False if a reader still keeps some of it."""
+        report = self.sync(force=False, progress=progress, stop=never, waits=False)
+        return not report.left and self.runs.erase()
 
     def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
         """Index what changed, and make missing vectors in the background if that takes time."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.search.query import DayLimits, Naming, NoteFilter, QueryTimes
 from mdrecall.search.recency import NEAREST_DAYS, nearest_days
+from mdrecall.search.results import stop
 from mdrecall.search.score import ReadChunk, Weighted
 from mdrecall.search.stages import Candidate, RankingOptions, to_results
 from mdrecall.text.annotations import describe_left_out, is_for, read_projects
@@ -134,11 +135,11 @@ class TimeSearch(NamedTuple):
         return self.transcripts is None or document.source != "sessions" or document.path in self.transcripts
 
 
-def put_first(listed: SearchAnswer, found: SearchAnswer, most: int) -> SearchAnswer:
-    """Return the listed notes, and after them other results that were found by words."""
+def put_first(listed: SearchAnswer, found: SearchAnswer, most: int, stop_for: str = "") -> SearchAnswer:
+    """Return the listed notes, and after them other results that were found by words, but no weak ones of these."""
     paths = {result.path for result in listed}
-    others = [result for result in found if result.path not in paths]
-    return found.replace(results=(*listed.results, *others)[:most], reason="", action="", caution="")
+    others = stop(found.replace(results=tuple(result for result in found if result.path not in paths)), stop_for)
+    return others.replace(results=(*listed.results, *others)[:most], reason="", action="", caution="")
 
 
 def _answer_nothing(times: QueryTimes) -> SearchAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
@@ -14,6 +15,7 @@ from mdrecall.search import score, stages
 from mdrecall.search.query import (
     MAX_QUERY_CHARS,
     Naming,
+    drop_question_words,
     explain_filter,
     name_filter,
     parse_query,
@@ -23,13 +25,14 @@ from mdrecall.search.query import (
     read_times,
 )
 from mdrecall.search.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
-from mdrecall.search.results import explain_results, join_sources, run_stages
+from mdrecall.search.results import explain_results, find_answers, join_sources, run_stages, stop
+from mdrecall.search.slots import prefer_asked, trust_leader
 from mdrecall.search.stages import NO_SEARCHABLE_WORDS, Candidate, RankingContext, RankingOptions, Stage
 from mdrecall.text.annotations import read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.words import Analyser, is_unspaced_text
 from mdrecall.types.documents import SourceName, StoredChunk, Traits
-from mdrecall.types.search import Match, Mode, SearchAnswer, SearchRequest
+from mdrecall.types.search import MOST_RESULTS, Match, Mode, SearchAnswer, SearchRequest
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -40,6 +43,7 @@ STAGES: tuple[Stage, ...] = (
     stages.find_passages,  # chunks become passages, each with its features and its worth
     stages.prefer_speakers,  # a query that names a speaker prefers that speaker's words
     prefer_times,  # notes of the time that a query names gain a little
+    prefer_asked,  # "how much", "who", "why": a passage that names no such thing loses
     stages.apply_age,  # an old note counts less
     stages.weigh_collections,  # a collection may weigh more or less
     stages.score_candidates,  # worth and age become a probability; best first
@@ -54,6 +58,7 @@ STAGES: tuple[Stage, ...] = (
     stages.rerank_candidates,  # if configured: a model reads the best with the query and has the last word
     stages.drop_low_reranked,  # the minimum score of the request, on the reranker's scale
     prefer_current,  # what replaces another line comes before it
+    trust_leader,  # what stands alone is surer
     stages.limit_results,  # as many as were asked for
     explain_results,  # on request: why each result has its score and its place
 )
@@ -61,6 +66,8 @@ STAGES: tuple[Stage, ...] = (
 # Even a search for one result reads this many chunks with the usual ``candidateMultiplier``: passages and age can still
 # change their order. A chunk gives about four passages, so one chunk for each result is four candidates for it.
 _MIN_CHUNKS = 16
+# A question about the person who asks reads more chunks: what that person said may share fewer words with it.
+_MIN_OWN_CHUNKS = 32
 _USUAL_MULTIPLIER = 4
 # Candidates of some chunks are looked for among this many times more, if those are too many to compare one by one; of
 # most chunks among a few times more.
@@ -81,7 +88,7 @@ def read_ranking_options(settings: Settings) -> RankingOptions:
     hybrid = query.hybrid
     mode: Mode = "hybrid" if hybrid.enabled else "vector"
     return RankingOptions(
-        max_results=query.max_results,
+        max_results=query.max_results or MOST_RESULTS,
         min_score=query.min_score,
         mode=mode if settings.memory_search.provider != "none" else "keyword",
         candidate_multiplier=hybrid.candidate_multiplier,
@@ -89,6 +96,7 @@ def read_ranking_options(settings: Settings) -> RankingOptions:
         mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
         half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
         max_per_file=settings.mdrecall.max_per_file,
+        stops=query.stops,
     )
 
 
@@ -99,6 +107,8 @@ def apply_request(options: RankingOptions, request: SearchRequest) -> RankingOpt
         min_score=options.min_score if request.min_score is None else request.min_score,
         mode=request.mode or options.mode,
         min_reranked_score=request.min_score or 0.0,
+        stops=options.stops and request.stops,
+        is_prompt=request.is_prompt,
     )
 
 
@@ -152,7 +162,8 @@ class Searcher:
         if request.source is None and len(self._sources) > 1:
             requests = [request._replace(source=source) for source in self._sources]
             notes, sessions = (self.search(one, now=now, transcripts=transcripts) for one in requests)
-            return join_sources(notes, sessions, apply_request(self.options, request).max_results)
+            options = apply_request(self.options, request)
+            return stop(join_sources(notes, sessions, options.max_results), query if options.stops else "")
         if self.keeps(request) and self.vectors and self.vectors.is_remote:
             request = request._replace(mode="keyword")
         projects_of = self._chunks.chunks_of_projects()
@@ -186,10 +197,11 @@ class _Search:
         self._options = options = apply_request(searcher.options, request)
         self._times = read_times(query, now.today)
         self._limits = read_limits(request.since, request.until, now.today)
-        self._terms = quiet_time_words(parse_query(query), query, self._times)
+        self._terms = quiet_time_words(parse_query(drop_question_words(query)), query, self._times)
         self._only = read_filter(request, options.collections) if self._terms else None
         self._by_time = TimeSearch(chunks, now, request.source, transcripts, self._only)
-        usual = max(1, max(_MIN_CHUNKS, options.max_results) * options.candidate_multiplier // _USUAL_MULTIPLIER)
+        fewest = _MIN_OWN_CHUNKS if stages.is_about_user(query) else _MIN_CHUNKS
+        usual = max(1, max(fewest, options.max_results) * options.candidate_multiplier // _USUAL_MULTIPLIER)
         self._size = usual * (1 if options.half_life_days is None else _WIDER_WITH_DECAY)
         """How many chunks to read, apart from ties."""
         self._embedded: EmbeddedQuery | None = None
@@ -217,10 +229,13 @@ class _Search:
         candidates, matches, weights, naming = found
         mode: Mode = options.mode if self._embedded else "keyword"
         query = self._to_query(weights, naming, mode)
-        context = RankingContext(options, mode, matches, query, self._query, request.explain, self._now.ms, times)
+        # Beside what is listed, the words need not find the same notes.
+        usual = options if listed is None else options._replace(stops=False)
+        context = RankingContext(usual, mode, matches, query, self._query, request.explain, self._now.ms, times)
         ranked = name_filter(self._rank(candidates, context), self._only)
         answer = _describe_search(ranked, mode, self._degraded, self._embedded)
-        return put_first(listed, answer, options.max_results) if listed is not None else answer
+        stop_for = self._query if options.stops else ""
+        return put_first(listed, answer, options.max_results, stop_for) if listed is not None else answer
 
     def _find(self) -> tuple[list[Candidate], list[Match], score.Weights, Naming] | SearchAnswer:
         """Look up what may answer, all of it in one state of the index; an answer if there is nothing to look up."""
@@ -340,7 +355,7 @@ class _Search:
             if len(found) == limit or len(near) < count:
                 return dict(found)
         cosines = vectors.cosines(embedded, sorted(within))
-        return dict(sorted(cosines.items(), key=lambda entry: (-entry[1], entry[0]))[:limit])
+        return dict(sorted(sorted(cosines.items()), key=itemgetter(1), reverse=True)[:limit])
 
     def _find_best(self) -> list[Candidate]:
         """Return the most promising candidates of the keyword search and the vector search."""
@@ -379,7 +394,10 @@ def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchA
     ranked = run_stages(STAGES, candidates, context)
     if isinstance(ranked, SearchAnswer):
         return ranked
-    return SearchAnswer(stages.to_results(ranked), caution=stages.describe_doubt(ranked, context))
+    scores = [entry.score for entry in ranked]
+    kept = [ranked[place] for place in find_answers(scores, context.text)] if context.options.stops else ranked
+    doubt = stages.describe_doubt(ranked, context)
+    return SearchAnswer(stages.to_results(kept), caution=doubt, weaker=len(ranked) - len(kept))
 
 
 def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:

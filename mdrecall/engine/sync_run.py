@@ -37,8 +37,6 @@ class SyncRequest(NamedTuple):
     """What a caller wants of a run."""
 
     force: bool = False
-    purge: bool = False
-    """True to build the index again and to leave nothing behind of what it held before."""
     changes: Sequence[FileChanges] | None = None
     """A comparison of the files with the index that was just made; without it, the run makes one."""
     progress: ProgressCallback | None = None
@@ -61,7 +59,6 @@ def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> Sy
 
     return SyncRequest(
         force=any(request.force for request in requests),
-        purge=any(request.purge for request in requests),
         # Of several comparisons none is known to be the newest.
         changes=requests[0].changes if len(requests) == 1 else None,
         progress=progress if any(request.progress for request in requests) else None,
@@ -95,13 +92,12 @@ class SyncRun:
         """
         compared = []
         for indexer in self._indexers:
-            changes = indexer.compare(everything=everything)
+            changes, source = indexer.compare(everything=everything), indexer.source.name
             if changes.listing.lost and not self._has_notes():
                 # A machine that has no notes, or a copy of some, lacks nothing.
                 changes = changes._replace(listing=changes.listing._replace(lost=()))
             if changes.vanished:
-                gone = self._store.documents.find_gone(indexer.source.name, changes.vanished)
-                changes = changes._replace(vanished=gone)
+                changes = changes._replace(vanished=self._store.documents.find_gone(source, changes.vanished))
             compared.append(changes)
         return compared
 
@@ -130,9 +126,8 @@ class SyncRun:
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""
-        if self.is_outdated() or self.is_unchecked():
-            return False
-        if any(entry.vanished or len(entry.unsettled) > _FEW_FILES for entry in changes):
+        is_large = any(entry.vanished or len(entry.unsettled) > _FEW_FILES for entry in changes)
+        if is_large or self.is_outdated() or self.is_unchecked():
             return False
         compared = zip(self._indexers, changes, strict=True)
         return all(
@@ -155,33 +150,33 @@ class SyncRun:
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
         with self._store.chunks.snapshot():
-            # On a machine without the notes, what was forgotten only leaves the index.
-            is_rebuilt = request.force or (request.purge and self._has_notes())
             is_outdated, is_unchecked = self.is_outdated(), self.is_unchecked()
-        is_left = is_unchecked and not self._agree_on_forgotten(request, is_rebuilt=is_rebuilt)
-        if is_unchecked:
-            request = request._replace(changes=None)
-        if is_rebuilt:
+        is_left = is_unchecked and not self._agree_on_forgotten(request)
+        request = request._replace(changes=None) if is_unchecked else request
+        if request.force:
             require_notes(self._store, "Rebuild it there.")
             return self._rebuild(request)
         if not is_outdated:
-            report, must_erase = self._update(request)
+            report, forgotten = self._update(request)
             # If there is no time for it now, the next run finds it left to do.
-            is_left |= must_erase and self._has_notes() and not self._erase(request).rebuilt
+            is_left |= bool(forgotten) and (request.stop() or not self.erase(forgotten))
             return report._replace(left=report.left + 1) if is_left else report
         changes = request.changes or self.compare(everything=True)
         if reason := self._why_not_rebuild(changes):
             report, _ = self._update(request._replace(changes=changes))
             return report._replace(issues=(*report.issues, Issue(self._store.admin.place, reason)))
-        return self._erase(request) if any(entry.must_erase for entry in changes) else self._rebuild(request)
+        report = self._rebuild(request)
+        if report.rebuilt and any(entry.forgotten for entry in changes):
+            self.erase()
+        return report
 
-    def _agree_on_forgotten(self, request: SyncRequest, *, is_rebuilt: bool) -> bool:
+    def _agree_on_forgotten(self, request: SyncRequest) -> bool:
         """Share what was forgotten, and free the index of it; False if there was no time for that."""
         before = self.forgotten.load().fingerprint
         self._store.admin.exchange_forgotten(self.forgotten.merge)
         # Another machine that has checked the index could not index again what may come back: the notes are here.
         is_news = self.forgotten.load().fingerprint != before and self._has_notes()
-        return is_rebuilt or not (is_news or self.is_unchecked()) or self._drop_forgotten(request)
+        return request.force or not (is_news or self.is_unchecked()) or self._drop_forgotten(request)
 
     def _drop_forgotten(self, request: SyncRequest) -> bool:
         """Remove the documents that hold a forgotten text, or one that may come back, to be indexed again.
@@ -223,12 +218,15 @@ class SyncRun:
                 text = "\n".join((join_lines(own), *map(str, about)))
                 yield document.source, document.path, text, days_of(own)
 
-    def _erase(self, request: SyncRequest) -> SyncReport:
-        """Rebuild the index and leave nothing behind of what must be forgotten."""
-        report = self._rebuild(request._replace(purge=True))
-        if report.rebuilt:
-            self._store.admin.scrub()
-        return report
+    def erase(self, forgotten: Sequence[str] = ()) -> bool:
+        """Leave no byte of what the index has lost, nor a mark for ``forgotten`` ones; False if a reader keeps some."""
+        admin = self._store.admin
+        with admin.write_lock("erasing what was forgotten"):
+            # The texts that are left are the only ones whose cached embeddings say nothing about what is gone.
+            is_done = admin.scrub({*digest_chunks(self._store)} if admin.content_sizes().cached else None)
+            if is_done and forgotten:
+                self._store.documents.remove({"sessions": forgotten})
+        return is_done
 
     def embed_missing(
         self, progress: ProgressCallback | None = None, stop: Stop = never, embedder: EmbedsChunks | None = None
@@ -242,8 +240,8 @@ class SyncRun:
         except StoreError as error:
             return (Issue(self._store.admin.place, f"is without some vectors: {message_with_hint(error)}"),)
 
-    def _update(self, request: SyncRequest) -> tuple[SyncReport, bool]:
-        """Index what changed; the report comes with True if what was removed must be erased."""
+    def _update(self, request: SyncRequest) -> tuple[SyncReport, list[str]]:
+        """Index what changed; the report comes with the transcripts whose bytes must be erased."""
         wait_s = _WAIT_S if request.wait_s is None else request.wait_s
         with self._store.admin.write_lock("indexing", wait_s):
             changes = request.changes or self.compare(everything=True)
@@ -252,7 +250,7 @@ class SyncRun:
                 indexer.sync(changes=entry, progress=request.progress, stop=request.stop, embed=embed)
                 for indexer, entry in zip(self._indexers, changes, strict=True)
             ]
-        return reduce(SyncReport.merge, reports), any(entry.must_erase for entry in changes)
+        return reduce(SyncReport.merge, reports), [path for entry in changes for path in entry.forgotten]
 
     def _why_not_rebuild(self, changes: Sequence[FileChanges]) -> str:
         """Return why an outdated index is not rebuilt now; empty if it is."""
@@ -279,9 +277,7 @@ class SyncRun:
             with self._store.admin.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_instant_embedding(embedder)) for indexer in indexers]
                 after = self._hash_files(fresh)
-                # The texts that are left are the only ones whose cached embeddings say nothing about what is gone.
-                has_cache = request.purge and self._store.admin.content_sizes().cached > 0
-                publish(set(digest_chunks(fresh)) if has_cache else None)
+                publish()
         self._rebuilt_at = time.monotonic()
         report = _report_rebuild(before, after, reduce(SyncReport.merge, reports))
         problems = self._describe_problems(self._embedder, embedded) if self._embedder else ()

@@ -44,8 +44,8 @@ class EmbeddedQuery(NamedTuple):
     """The same query by the embedder beside this one, whose similarities are mixed in."""
 
     def mix(self, own: float, beside: float | None) -> float:
-        """Return the mean of two cosines, each by its trust; the second is brought to the range of this embedder."""
-        if self.beside is None or beside is None:
+        """Return the mean of two cosines by their trust, the second in the range of the first; 0 means no vector."""
+        if self.beside is None or not beside:
             return own
         mine, other = self.traits, self.beside.traits
         share = (beside - other.unrelated) / (other.related - other.unrelated)

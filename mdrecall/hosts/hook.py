@@ -81,6 +81,14 @@ def _finish_earlier(call: HookCall) -> Iterable[Answer]:
     return ()
 
 
+def _start_sync(call: HookCall) -> Iterable[Answer]:
+    """Have the notes synced with other machines, if that is set up. The model does not wait for it."""
+    from mdrecall.sync.soon import start_soon
+
+    start_soon(call.settings, is_news=call.event.event != "session-start")
+    return ()
+
+
 def _write_digest(call: HookCall) -> Iterator[Answer]:
     """Write what was added to the conversation into the note of the day. Tell the one who summarises it where it is."""
     is_summarised = call.event.event == "before-compaction" and not call.event.is_subagent
@@ -110,16 +118,16 @@ def _ask_about_wishes(call: HookCall) -> Iterator[Answer]:
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (_introduce, _register, _show_memory, _finish_earlier),
+    "session-start": (_introduce, _start_sync, _register, _show_memory, _finish_earlier),
     "prompt": (_switch, _show_fitting_notes),
-    "before-compaction": (_write_digest,),
-    "stop": (_write_digest, _ask_about_wishes),
-    "session-end": (_write_digest,),
+    "before-compaction": (_write_digest, _start_sync),
+    "stop": (_write_digest, _start_sync, _ask_about_wishes),
+    "session-end": (_write_digest, _start_sync),
 }
 
 
 # What is done even if memory is off in a session.
-_KEEPING = (_switch, _register, _finish_earlier, _write_digest)
+_KEEPING = (_switch, _register, _finish_earlier, _write_digest, _start_sync)
 
 
 def answer_event(call: HookCall) -> Answer:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ from mdrecall.config.settings import Settings
 from mdrecall.config.workspace import SHARED, locate_receipt
 from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
-from mdrecall.hosts.pieces import INSTALLABLE, READING_TOOLS, Piece, Site, list_pieces
+from mdrecall.hosts.pieces import INSTALLABLE, READING_TOOLS, Piece, Site, list_pieces, split_provider
 from mdrecall.hosts.table import find_host
+from mdrecall.mcp_server.config_text import get_value
 from mdrecall.mcp_server.install import LASTING, SCOPES, back_up, diff, is_found_everywhere, read_text, replace_text
 from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.sessions.host_formats import About
@@ -56,8 +58,7 @@ class Change(NamedTuple):
 def plan_install(site: Site, state_dir: str) -> Change:
     """Return what an installation would change; raise for a file that cannot be changed without a loss."""
     undone = plan_removal(site, state_dir, with_unrecorded=False)
-    before, after = dict(undone.after), dict(undone.after)
-    now = dict(undone.now)
+    before, after, now = dict(undone.after), dict(undone.after), dict(undone.now)
     by_path: dict[str, list[Piece]] = {}
     for piece in list_pieces(site):
         by_path.setdefault(piece.path, []).append(piece)
@@ -131,6 +132,8 @@ def apply_removal(change: Change) -> list[str]:
     copies = [back_up(path, change.now[path] or "", 0o600) for path in change.edited]
     _write_files(change)
     for folder in sorted(change.folders, key=len, reverse=True):
+        if change.site.host == "hermes":  # What Python compiles is beside the file that Hermes imports.
+            shutil.rmtree(os.path.join(folder, "__pycache__"), ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(folder)
     with contextlib.suppress(FileNotFoundError):
@@ -145,7 +148,7 @@ def list_installed(folders: ProgramFolders, state_dir: str) -> Iterator[Site]:
         for name in sorted(os.listdir(folder)):
             receipt = state_files.load(os.path.join(folder, name))
             host, scope, command = (receipt.get(key) for key in ("host", "scope", "command"))
-            if host in (*INSTALLABLE, "openclaw", SHARED) and scope in SCOPES and isinstance(command, list) and command:
+            if host in (*INSTALLABLE, SHARED) and scope in SCOPES and isinstance(command, list) and command:
                 project, options = str(receipt.get("project", "")), receipt.get("options", {})
                 yield Site(host, scope, folders, project, tuple(map(str, command)), options)
 
@@ -154,6 +157,47 @@ def read_options(site: Site, state_dir: str) -> dict[str, str] | None:
     """Return what was chosen when mdrecall was installed here; None if it was not."""
     receipt = state_files.load(_receipt_path(site, state_dir))
     return {str(name): str(value) for name, value in receipt.get("options", {}).items()} if receipt else None
+
+
+def require_openclaw(site: Site, state_dir: str = "") -> None:
+    """Raise unless OpenClaw has a configuration file; with ``state_dir`` also if mdrecall is in its memory slot."""
+    if not os.path.isfile(path := site.folders.openclaw):
+        hint = "Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH."
+        raise RecallError(f"There is no configuration of OpenClaw at {path}.", hint=hint)
+    if state_dir and "core" in (read_options(site, state_dir) or {}):
+        hint = "To have the server alone, run `mdrecall install openclaw --remove` first."
+        raise RecallError("mdrecall is the memory of this OpenClaw already, by its plugin.", hint=hint)
+
+
+def choose_slot(site: Site, state_dir: str, workspace: str | None) -> Mapping[str, str]:
+    """Return what OpenClaw's or Hermes's file said of its memory before mdrecall, as ``list_pieces`` takes it.
+
+    Other hosts have no such options. These two take no ``workspace``.
+    """
+    if site.host not in ("openclaw", "hermes"):
+        return site.options
+    if workspace is not None:
+        hint = "Leave it out: each agent of OpenClaw, and each folder of Hermes, has its own workspace."
+        raise RecallError(f"--workspace does not work with {site.host}.", hint=hint)
+    if site.host == "hermes":
+        if not os.path.isdir(home := site.folders.hermes):
+            hint = "Set Hermes up first, or name its folder in HERMES_HOME."
+            raise RecallError(f"There is no folder of Hermes at {home}.", hint=hint)
+        before = split_provider(read_text(os.path.join(home, "config.yaml")) or "")[1]
+        return read_options(site, state_dir) or ({"provider": before} if before else {})
+    require_openclaw(site)
+    earlier = read_options(site, state_dir) or {}
+    if "core" in earlier:
+        return earlier
+    found: list[Any] = [None] * 3
+    # A file that cannot be read is not changed either, which is said then.
+    with contextlib.suppress(ValueError):
+        text = read_text(site.folders.openclaw) or ""
+        places = (("slots", "memory"), ("entries", "memory-core", "enabled"), ("allow",))
+        found = [get_value(text, ("plugins", *keys)) for keys in places]
+    # `mcp install --replace-memory` has emptied the slot, and is undone now.
+    slot = (earlier["slot"] or None) if "slot" in earlier else found[0]
+    return {"slot": json.dumps(slot), "core": json.dumps(found[1])} | ({"allow": "yes"} if found[2] else {})
 
 
 def _receipt_path(site: Site, state_dir: str) -> str:
@@ -241,6 +285,10 @@ def restore_conversations(site: Site, state_dir: str) -> None:
 def describe_parts(site: Site, settings: Settings) -> dict[str, str]:
     """Return a line for each thing that mdrecall does in a host: if it is on, and how to change that."""
     host, own = find_host(site.host), settings.mdrecall.hosts
+    if site.host == "openclaw" and "core" in site.options:
+        tools, command = " and ".join(READING_TOOLS), "mdrecall install openclaw --remove"
+        about = "on, in the place of OpenClaw's own memory, which is off with its dreaming and its tool intent"
+        return {"memory": f"{about} (change: {command})", "tools": f"on, {tools} in every agent"}
     if host is None:
         # A program without hooks has the tools, and asks as its user has set it.
         return {}
@@ -270,7 +318,9 @@ def describe_parts(site: Site, settings: Settings) -> dict[str, str]:
 def check_installs(folders: ProgramFolders, state_dir: str) -> Iterator[Finding]:
     """Yield a finding for each installation."""
     for site in list_installed(folders, state_dir):
-        if site.host in INSTALLABLE and (site.scope == "user" or os.path.isdir(site.project)):
+        # Of the server alone, which `mcp install` has added, nothing changes with a version.
+        is_plugged = site.host in INSTALLABLE and "client" not in site.options
+        if is_plugged and (site.scope == "user" or os.path.isdir(site.project)):
             yield _check_install(site, state_dir)
 
 
@@ -278,7 +328,7 @@ def _check_install(site: Site, state_dir: str) -> Finding:
     scope = f" --scope {site.scope}" if site.scope == "project" else ""
     again = f"Run `mdrecall install {site.host}{scope}` again."
     name = f"{site.host} in {site.project}" if site.scope == "project" else site.host
-    if not is_found_everywhere(command := site.command[0]):
+    if not is_found_everywhere(command := site.command[0]) and site.host != "hermes":
         why, hint = ("does not exist", again) if os.path.isabs(command) else ("is not on every PATH", LASTING)
         return Finding("coding agent", "wrong", f"{name} runs {command}, which {why}", hint)
     try:
@@ -291,7 +341,8 @@ def _check_install(site: Site, state_dir: str) -> Finding:
     if waiting := _count_unapproved(site):
         message = f"{name} has not approved {waiting} of mdrecall's hooks, and skips them without a word"
         return Finding("coding agent", "note", message, "Start Codex, open /hooks, and approve them.")
-    return Finding("coding agent", "good", f"{name} calls {site.shell_command}")
+    does = "imports mdrecall" if site.host == "hermes" else f"calls {site.shell_command}"
+    return Finding("coding agent", "good", f"{name} {does}")
 
 
 def _count_unapproved(site: Site) -> int:

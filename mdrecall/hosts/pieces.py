@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import mdrecall
 from mdrecall.config.environment import ProgramFolders
 from mdrecall.config.workspace import SHARED
+from mdrecall.errors import RecallError
 from mdrecall.hosts.table import TIMEOUTS, Event, find_host, render_hooks
 from mdrecall.mcp_server import config_text
 from mdrecall.mcp_server.config_text import Place
@@ -25,6 +26,16 @@ _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
 _SECTION_START, _SECTION_END = "<!-- mdrecall -->", "<!-- /mdrecall -->"
 _FIRST_NOTE = "# Memory\n\nLasting facts: decisions, people, preferences.\n"
 _NAME = "mdrecall"
+OPENCLAW_PLUGIN = "memory-mdrecall"
+#: YAML in which ``memory.provider``, or its place, is sure: only plain keys and items of lists begin without an indent.
+_GAP, _INNER = r"(?>(?:[ \t]*(?:#.*)?\r?\n)*)", r"(?:(?: .*|#.*|\r?)\n)"
+_OTHERS = rf"(?:(?!memory:)(?:[A-Za-z_][\w-]*:|-)(?=\s).*\n|{_INNER})*"
+_YAML_PROVIDER = re.compile(
+    rf"(?:---\r?\n)?{_GAP}(?!-){_OTHERS}(?:memory:[ \t]*(?:#.*)?\r?\n{_GAP}(?=(?P<in> +)[^\s#-])(?:{_INNER}*?"
+    r"(?P=in)provider:(?P<value>(?:[ \t]+(?:[\w.-]+|'[^'\n]*'|\"[^\"\\\n]*\"))?)(?=[ \t]*(?:[ \t]#.*)?\r?\n"
+    rf"(?!{_GAP}(?P=in) +[^\s#])))?(?!(?:.*\n)?{_INNER}*(?P=in)['\"]?provider['\"]?[ \t]*:))?"
+    rf"(?P<at>)(?(in).*\n{_OTHERS})"
+)
 _PLUGIN_MANIFEST = ".claude-plugin/plugin.json"
 #: The tools that only read: where a host asks before each call, they are allowed without a question.
 READING_TOOLS = ("memory_search", "memory_get")
@@ -92,7 +103,7 @@ class Piece(NamedTuple):
     """``file`` if the file is mdrecall's alone, ``server``, ``hooks``, or empty."""
     place: Place = Place("", "", "")
     """Where a server is in its file."""
-    values: Mapping[str, Any] = MappingProxyType({})
+    values: Any = MappingProxyType({})
     """The values of a server, or the hooks of each event."""
 
 
@@ -139,14 +150,14 @@ def json_value(path: str, keys: tuple[str, ...], value: Any, previous: Any) -> P
     return Piece(path, add, take)
 
 
-def allowed_tools(path: str, names: Iterable[str]) -> Piece:
-    """Return tools in ``permissions.allow`` of a JSON file, a list that may hold those of others."""
-    keys, ours = ("permissions", "allow"), tuple(names)
+def allowed_names(path: str, names: Iterable[str], keys: tuple[str, str] = ("permissions", "allow")) -> Piece:
+    """Return what a list of a JSON file allows, such as tools; it may hold those of others."""
+    ours = tuple(names)
 
     def read(text: str) -> list[Any]:
         found = config_text.get_value(text, keys)
         if not isinstance(found, list | None):
-            raise ValueError("permissions.allow is not a list")
+            raise ValueError(f"{'.'.join(keys)} is not a list")
         return found or []
 
     def add(before: str) -> str:
@@ -160,6 +171,18 @@ def allowed_tools(path: str, names: Iterable[str]) -> Piece:
         return config_text.remove_empty(config_text.remove_value(text, keys), Place("json", *keys))
 
     return Piece(path, add, take)
+
+
+def split_provider(text: str) -> tuple[str, str, str]:
+    """Return the value of ``memory.provider`` in YAML between what is or belongs around it; in doubt, nothing."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    text += end if text and not text.endswith("\n") else ""
+    if (found := _YAML_PROVIDER.fullmatch(text)) is None:
+        return "", "", ""
+    at, value = found.end("at"), found["value"]
+    if value is None:
+        return f"{text[:at]}{found['in'] or f'memory:{end}  '}provider:", "", end + text[at:]
+    return text[: at - len(value)], value, text[at:]
 
 
 def hook_entries(path: str, groups: Mapping[str, Any]) -> Piece:
@@ -251,7 +274,7 @@ def _for_claude(site: Site) -> Iterator[Piece]:
     folder, manifest = site.path("{claude_files}/skills/mdrecall", ".claude/skills/mdrecall"), _PLUGIN_MANIFEST
     yield from _own_folder(site, folder, manifest, json.loads(_read(manifest)))
     settings, server = site.path("{claude_files}/settings.json", ".claude/settings.json"), "plugin_mdrecall_mdrecall"
-    yield allowed_tools(settings, (f"mcp__{server}__{tool}" for tool in READING_TOOLS))
+    yield allowed_names(settings, (f"mcp__{server}__{tool}" for tool in READING_TOOLS))
 
 
 def _for_codex(site: Site) -> Iterator[Piece]:
@@ -280,29 +303,26 @@ def _for_gemini(site: Site) -> Iterator[Piece]:
         yield from _in_settings(site, ".gemini/skills")
         return
     values = {"name": _NAME, "version": mdrecall.__version__, "mcpServers": {_NAME: {}}}
-    folder = site.path("{home}/.gemini/extensions/mdrecall", "")
-    yield from _own_folder(site, folder, "gemini-extension.json", values)
+    yield from _own_folder(site, site.path("{home}/.gemini/extensions/mdrecall", ""), "gemini-extension.json", values)
     yield own_file(site.path("{home}/.gemini/policies/mdrecall.toml", ""), _read("../gemini.toml"))
 
 
 def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
     """The server and the hooks in one file, and the skill in a folder below the home or the project."""
-    server = _server(site)
-    yield server
+    yield (server := _server(site))
     yield hook_entries(server.path, _hooks(site))
     yield _skill(site.path(f"{{home}}/{skills}", skills))
 
 
 def _for_qwen(site: Site) -> Iterator[Piece]:
     yield from _in_settings(site, ".qwen/skills")
-    yield allowed_tools(_server(site).path, (f"mcp__{_NAME}__{tool}" for tool in READING_TOOLS))
+    yield allowed_names(_server(site).path, (f"mcp__{_NAME}__{tool}" for tool in READING_TOOLS))
 
 
 def _for_opencode(site: Site) -> Iterator[Piece]:
     """A plugin, which tells OpenCode of the server as well."""
-    text = _read("../opencode.js").replace(
-        'const COMMAND = ["mdrecall"]', f"const COMMAND = {json.dumps(list(site.command))}"
-    )
+    start = "const COMMAND = "
+    text = _read("../opencode.js").replace(f'{start}["mdrecall"]', start + json.dumps(list(site.command)))
     yield own_file(site.path("{config}/opencode/plugins/mdrecall.js", ".opencode/plugins/mdrecall.js"), text)
     yield _skill(site.path("{config}/opencode/skills", ".opencode/skills"))
 
@@ -332,6 +352,47 @@ def _for_all_hosts(site: Site) -> Iterator[Piece]:
         yield json_value(path, keys, options.get("workspace", ""), options.get("previous") or None)
 
 
+def _for_openclaw(site: Site) -> Iterator[Piece]:
+    """The plugin in the memory slot, in the place of OpenClaw's own; or, where ``mcp install`` was run, the server.
+
+    ``slot`` and ``core``, as JSON, are what was there before; ``allow`` is set if OpenClaw loads only listed plugins.
+    """
+    if "client" in site.options:
+        yield from _for_client(site)
+        return
+    path = os.path.realpath(target_of("openclaw", site.scope, site.folders, site.project).path)
+    for name in ("index.js", "openclaw.plugin.json", "package.json", "texts.json"):
+        file = os.path.join(site.folders.openclaw_state, "extensions", OPENCLAW_PLUGIN, name)
+        yield own_file(file, _read(f"../openclaw/{name}"))
+    slot, core = (json.loads(site.options.get(name, "null")) for name in ("slot", "core"))
+    yield json_value(path, ("plugins", "slots", "memory"), OPENCLAW_PLUGIN, slot)
+    # OpenClaw loads it although it is not in the slot, and then its tools win over those of the same name.
+    yield json_value(path, ("plugins", "entries", "memory-core", "enabled"), False, core)
+    yield json_value(path, ("plugins", "entries", OPENCLAW_PLUGIN, "enabled"), True, None)
+    # What a person sets beside the command stays.
+    config = Place("json", f"plugins.entries.{OPENCLAW_PLUGIN}", "config")
+    yield server_entry(path, config, {"command": list(site.command)})
+    if "allow" in site.options:
+        yield allowed_names(path, [OPENCLAW_PLUGIN], ("plugins", "allow"))
+
+
+def _for_hermes(site: Site) -> Iterator[Piece]:
+    """A provider that Hermes loads, and the line that chooses it and not ``provider``; in doubt a person adds it."""
+    if site.scope == "project":
+        raise RecallError("Hermes has no configuration for a project.", hint="Leave --scope out.")
+    for name in ("plugin.yaml", "__init__.py"):
+        yield own_file(site.path(f"{{hermes}}/plugins/{_NAME}/{name}", ""), _read(f"../hermes/{name}.txt"))
+
+    def choose(text: str, is_ours: bool) -> str:
+        head, found, tail = split_provider(text)
+        value = site.options.get("provider", " ''") if is_ours else f" {_NAME}"
+        return f"{head}{value}{tail}" if head and (found.strip(" \t'\"") == _NAME) == is_ours else text
+
+    path, place = site.path("{hermes}/config.yaml", ""), Place("yaml", "memory", "provider")
+    kind = "" if split_provider(read_text(path) or "")[0] else "server"
+    yield Piece(path, lambda text: choose(text, False), lambda text: choose(text, True), kind, place, _NAME)
+
+
 def _without_hooks(user: str = "", project: str = "AGENTS.md") -> Callable[[Site], Iterator[Piece]]:
     """Return the layout of a program without hooks: the server, and its instructions.
 
@@ -354,6 +415,8 @@ _LAYOUTS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "codex": _for_codex,
     "copilot": _for_copilot,
     "gemini": _for_gemini,
+    "hermes": _for_hermes,
+    "openclaw": _for_openclaw,
     "opencode": _for_opencode,
     "qwen": _for_qwen,
     "cursor": _without_hooks(),

@@ -9,7 +9,6 @@ from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.prompts import INTRODUCING, Prompt, find_focus, read_prompt
 from mdrecall.hosts.shown import Shown, Silenced, list_shown, record_shown
 from mdrecall.notes.opening import read_beginning
-from mdrecall.notes.repository import project_keys
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.sessions.messages import share_budget
 from mdrecall.sessions.own_words import split_words
@@ -58,7 +57,7 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
     prompt = read_prompt(said)
     shown, is_later = list_shown(call)
     silenced = Silenced(call.settings)
-    projects = project_keys(call.event.cwd, call.settings.workspace)
+    projects = call.list_projects()
     stems = find_stems(said)
     from mdrecall.life.triggers import recall_triggers
 
@@ -66,7 +65,7 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
         triggered = recall_triggers(memory, SESSION_KEY, said, projects)
         recalled = [entry for entry in triggered if entry.citation not in shown and not silenced.holds(entry.text)]
         known = {*shown, *(entry.citation for entry in recalled)}
-        hits = _find_fitting(call, memory, prompt, call.list_projects(), is_later=is_later) if prompt else ()
+        hits = _find_fitting(call, memory, prompt, projects, is_later=is_later) if prompt else ()
         runs = ((hit, run) for hit, run in hits if hit.citation not in known and not silenced.holds(run))
         new = list(islice(runs, _MAX_PROMPT_HITS - len(recalled)))
     lines = [entry.render() for entry in recalled]
@@ -94,6 +93,7 @@ def _find_fitting(
     settings = call.settings
     if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
         return
+    from mdrecall.search.results import find_answers
     from mdrecall.sessions.host_notes import is_loaded_by
 
     stems = find_stems(prompt.query)
@@ -102,6 +102,7 @@ def _find_fitting(
     running, seen = f"sessions/{call.event.host.name}/{call.event.session}.jsonl", list[frozenset[str]]()
     most, now, explain = _MAX_LOOKED_AT, call.now, is_later or prompt.needs_rare
     found = memory.search(prompt.query, max_results=most, explain=explain, now=now, projects=projects, is_prompt=True)
+    best = 0.0
     for hit in found:
         if hit.path == running or hit.origin == "digest" or hit.superseded or is_loaded_by(hit, call.event.host.name):
             continue
@@ -113,6 +114,9 @@ def _find_fitting(
         run = find_focus(_choose_text(hit, stems), stems, _FOCUS_CHARS) if is_named or is_sure else ""
         if not run or (is_said and not _is_prose(run)):
             continue
+        best = best or hit.score
+        if len(find_answers([best, hit.score], prompt.query)) < 2:
+            return
         words = frozenset(find_stems(run))
         if not any(len(words & one) > _SAME_SHARE * len(words | one) for one in seen):
             seen.append(words)

@@ -34,11 +34,13 @@ _MAX_SILENCED = 300
 #: A text is recognised by the hashes of up to six runs of five words. Half of the runs are enough, because prompts
 #: show different parts of a passage.
 _RUNS, _RUN_WORDS = 6, 5
-# What stands beside a text on a line for a model: its place, before or after it, or its day.
+# What stands beside a text on a line for a model: its place, before or after it, its day, the state of a wish.
 _PLACE = compile_later(
     r"^\s*(?:[-*] )?(?:\[ \] )?(?:(?:\S+#L[\dL-]+|\d{4}-\d\d-\d\d): )?"
-    r"|\s*\((?:(?:Source: )?\S+#L[\dL-]+|\d{4}-\d\d-\d\d)\)$"
+    r"|\s*\((?:(?:Source: )?\S+#L[\dL-]+|\d{4}-\d\d-\d\d|(?:\d{4}-\d\d-\d\d )?unconfirmed)\)$"
 )
+# A model is shown a passage without annotations, and a run of it may end inside a comment.
+_COMMENT = compile_later(r"(?m)<!--[^<>]*-->|<!--[^<>\n]*$")
 
 
 class Shown(NamedTuple):
@@ -158,19 +160,17 @@ def describe(memory: "Memory", answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_again(memory: "Memory", line: dict[str, Any]) -> str | None:
-    """Return a text as it stands in its place now, without secrets; None if it has changed, or is gone."""
+    """Return a text as it stands in its place now, without secrets and comments; None if it has changed, or is gone."""
     path, first, count = parse_citation(line["citation"])
     words, is_session = line["words"], path.startswith("sessions/")
-    # It may have moved within its note.
-    for place in (line["citation"], path):
+    for place in (line["citation"], path):  # It may have moved within its note.
         with suppress(RecallError):
             read = memory.read_session(path, from_line=first, lines=count) if is_session else memory.read(place)
-            units = list(split_units(read.text))
+            units = list(split_units(text := _COMMENT.sub("", read.text)))
             hashes = _hash_runs(memory.settings, [unit for unit, _, _ in units], words)
             for start in range(len(units) - words + 1):
                 if _choose(hashes[start : start + max(1, words - _RUN_WORDS + 1)]) == line["runs"]:
-                    text = read.text[units[start][1] : units[start + words - 1][2]]
-                    return open_masks(memory.settings).redact(" ".join(text.split()))
+                    return open_masks(memory.settings).redact(text[units[start][1] : units[start + words - 1][2]])
     return None
 
 
@@ -180,8 +180,8 @@ def _sign(settings: Settings, units: list[str]) -> dict[str, Any]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the folded words of a text, without the place beside it."""
-    return [unit for unit, _, _ in split_units(_PLACE.sub("", text))]
+    """Return the folded words of a text, without comments and the place beside it."""
+    return [unit for unit, _, _ in split_units(_PLACE.sub("", _COMMENT.sub("", text)))]
 
 
 def _hash_runs(settings: Settings, units: list[str], words: int) -> list[str]:

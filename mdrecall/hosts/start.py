@@ -16,6 +16,7 @@ from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.repository import name_project
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import is_note_file
+from mdrecall.sync.soon import describe_last
 from mdrecall.text.annotations import BY_SESSION, is_for, line_authors, read_projects
 from mdrecall.text.markdown import cut_tokens, quarter_tokens
 
@@ -31,6 +32,8 @@ _MAX_COUNTS, _MAX_SOME, _MAX_TITLE = 80, 30, 60
 _TASK_DAYS = 7
 #: Notes that are searched for the last session, and how much of them is read: a person waits for the first prompt.
 _MAX_NOTES, _MAX_BYTES = 60, 2 << 20
+#: Notes of days that may have changed what lasting notes say: about a month.
+_MAX_NEWER = 30
 _DAY = re.compile(r"memory/(\d{4}-\d\d-\d\d)(?!\d)")
 _TASK = re.compile(r"\s*[-*+] \[([ xX])\] +(.*\S)")
 #: The title of a digest and these lines are shown, the most useful first; earlier versions had *Asked* and *Said*.
@@ -68,6 +71,7 @@ def show_memory(call: HookCall) -> Iterator[Answer]:
     # What was shown beside prompts is forgotten with it: a compaction has lost that.
     record_shown(call, [line for line in start.shown if not line.text.startswith("#")])
     yield Answer(start.count() if is_on else "")
+    yield Answer(describe_last(call.settings) if is_on else "")
 
 
 def _is_told(call: HookCall) -> bool:
@@ -197,8 +201,11 @@ class _Start:
         return {path: self._list_lines(path) for path in self._days if path[7:17] >= first}
 
     def _list_lines(self, path: str) -> list[Shown]:
-        """Return the lines of a note without digests, what no longer holds, and what is of other projects."""
-        from mdrecall.sessions.digest import hide_entries
+        """Return the lines of a note without digests, what no longer holds, and what is of other projects.
+
+        In a lasting note, what a newer note has changed is replaced.
+        """
+        from mdrecall.sessions.digest import hide_entries, replace_stale
 
         lines, known = self._read(path).split("\n"), read_projects(self._projects)
         here = tuple(f" in {name_project(key)}" for key in self._projects)
@@ -207,6 +214,10 @@ class _Start:
             if author == BY_SESSION or (known and _DAY.match(path) and not author.endswith(here)):
                 lines[number - 1] = ""
         text, _ = hide_entries("\n".join(lines), lambda marks: marks.is_superseded or not is_for(marks.project, known))
+        if text.strip() and not _DAY.match(path):
+            said = (line for day in self._days[:_MAX_NEWER] for line in self._list_lines(day))
+            newer = ((line.citation, line.text) for line in said)
+            text = replace_stale(text, path, self._settings.workspace, newer)
         shown = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
         return [Shown(f"{path}#L{number}", cut_tokens(line, _MAX_NOTE_LINE), why="note") for number, line in shown]
 

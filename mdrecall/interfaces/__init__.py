@@ -1,6 +1,6 @@
 """The sockets: what each replaceable part promises to the rest."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
@@ -37,7 +37,7 @@ from mdrecall.types.sync import (
 from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 
 if TYPE_CHECKING:
-    from mdrecall.types.note_map import NearNote, NoteMap
+    from mdrecall.types.documents import NearNote
 
 
 #: Documents with their chunks; None for the chunks if only the stamp of a document is new.
@@ -195,7 +195,7 @@ class Index(Protocol):
         """Delete the index and nothing else."""
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
-        """Build the index again, so that nothing is left in it of what was forgotten.
+        """Leave nothing in the index of what was forgotten.
 
         False if something is left for another time, because another process uses it.
         """
@@ -208,9 +208,6 @@ class Index(Protocol):
 
     def find_text(self, path: str) -> str | None:
         """Return the text of a note that is on another machine; None if the index does not have it."""
-
-    def draw_map(self) -> "NoteMap":
-        """Return the notes with their places on a map, and what they are about."""
 
     def find_near(self, path: str, count: int) -> "tuple[NearNote, ...]":
         """Return the notes that are most similar to a note, best first."""
@@ -471,8 +468,11 @@ class IndexAdmin(Protocol):
     def content_sizes(self) -> ContentSizes:
         """Return how much texts and cached embeddings take, and how much space is free for more."""
 
-    def scrub(self) -> bool:
-        """Remove what earlier states of the index have left behind; False if a reader still uses one of them."""
+    def scrub(self, cached: Collection[bytes] | None) -> bool:
+        """Remove what earlier states of the index have left behind; False if a reader still uses one of them.
+
+        ``cached`` are the hashes of the texts whose cached embeddings stay, or None for all of them.
+        """
 
     def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
         """Give ``merge`` what other machines with this index have forgotten, and keep what it returns for them."""
@@ -508,11 +508,10 @@ class Store(Protocol):
     def lock(self, kind: Literal["watch", "fill"]) -> Lock:
         """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
 
-    def rebuild(self) -> AbstractContextManager[tuple[Self, Callable[[Iterable[bytes] | None], None]]]:
+    def rebuild(self) -> AbstractContextManager[tuple[Self, Callable[[], None]]]:
         """Give an empty index beside this one, and a function to publish it.
 
         This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are never used in both.
-        Publishing replaces this index in one step; open snapshots go on seeing the old one. The function takes the
-        hashes of the texts whose cached embeddings stay, or None for all of them. What has not been published at the
-        end is discarded.
+        Publishing replaces this index in one step; open snapshots go on seeing the old one. What has not been published
+        at the end is discarded.
         """

@@ -179,6 +179,11 @@ class Forgetting:
         with self._take_lock():
             return self._finish(progress, [])
 
+    def clear_all(self, progress: ProgressCallback | None = None) -> bool:
+        """Clear every place of all that was forgotten, on whichever machine; True if nothing is left."""
+        with self._take_lock():
+            return self._clear_entries(self._tombstones.load().entries, progress, [])
+
     def list_forgotten(self) -> list[Forgotten]:
         """Return what was forgotten, the last first, as far as hashes tell."""
         kept = {name: str(entry.get("until", "")) for name, entry in list_entries(self._settings.index_path)}
@@ -207,14 +212,17 @@ class Forgetting:
     def _finish(self, progress: ProgressCallback | None, problems: list[str]) -> bool:
         """Clear every place of the entries that are not done; ``problems`` gets the places that cannot be opened."""
         due = [entry for entry in self._tombstones.load().entries if not entry.is_done]
+        is_clean = self._clear_entries(due, progress, problems)
+        if is_clean:
+            self._tombstones.add_own(self._settings.state_dir, [mark_line("done", entry.id) for entry in due])
+        return is_clean
+
+    def _clear_entries(self, due: Sequence[Entry], progress: ProgressCallback | None, problems: list[str]) -> bool:
         # Entries that mask and entries that remove, with the trash or without, are cleared one after the other.
         for how in dict.fromkeys((entry.is_masked, entry.keeps_trash) for entry in due):
             some = [entry for entry in due if (entry.is_masked, entry.keeps_trash) == how]
             self._clear(tombstones.build_tombstones(some), problems)
-        is_clean = self._purge(progress) and not problems
-        if is_clean:
-            self._tombstones.add_own(self._settings.state_dir, [mark_line("done", entry.id) for entry in due])
-        return is_clean
+        return self._purge(progress) and not problems
 
     def _covers(self, known: Tombstones, entry: Entry) -> bool:
         """True if this agent has forgotten all of an entry before; another one has not cleared this index."""

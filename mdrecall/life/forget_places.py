@@ -179,6 +179,14 @@ class Notes:
         return NoteChange(hash_content(data), edits, tuple(places), removed, removes_file)
 
 
+def sweep_note(path: str, data: bytes, forgotten: Tombstones) -> bytes | None:
+    """Return the content of a note without what was forgotten; None if the note itself was, and nothing is left."""
+    text, is_masked = decode(data), any(entry.is_masked for entry in forgotten.entries)
+    edits = make_edits(text, forgotten.find_spans(text, path), is_masked=is_masked)
+    content = edit_content(data, edits) if edits else data
+    return None if edits and forgotten.is_forgotten_path(path) and not decode(content).strip() else content
+
+
 def make_edits(text: str, spans: Sequence[Span], *, is_masked: bool) -> tuple[LineEdit, ...]:
     """Return the edits of lines that remove or mask spans of a text; a line of which nothing is left goes."""
     after = mask_spans(text, spans, FORGOTTEN if is_masked else "").split("\n")

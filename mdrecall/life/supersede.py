@@ -6,9 +6,11 @@ A file of wishes is changed instead: only lines whose hashes are in the state fo
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -18,10 +20,10 @@ from mdrecall.notes.clock import user_time
 from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.text.annotations import line_origins, read_annotated, read_annotations
-from mdrecall.text.days import Moment, Place, note_day
+from mdrecall.text.change import Change, Claim, find_change, read_claims
+from mdrecall.text.days import Moment, Place, is_known_newer, is_newer, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.text.notes import CURATED_FILES
-from mdrecall.text.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
 from mdrecall.types.documents import Appended, SourceName, format_citation, parse_citation
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ _MAX_SHOWN = 300
 _ABOUT_WISHES = "Edit it as you like: what you delete does not come back."
 #: About a second of reading statements. The notes that changed last come first, and the report says what is left out.
 _MAX_CLAIMS = 20_000
+#: A word of more claims than this says little about what one of them is about.
+_MAX_POSTINGS = 20
+#: Of each claim, its rarest words are looked up, alone and in pairs; two claims about one thing share some of them.
+_RAREST = 5
+#: A few seconds of comparing; the report says what is left.
+MAX_COMPARED = 100_000
+#: A claim that differs from this many others is an entry of a list or a log, not a contradiction.
+_SERIES = 3
 
 
 class OldLine(NamedTuple):
@@ -131,8 +141,8 @@ def find_line(memory: Memory, wanted: str, new_text: str = "") -> OldLine:
     except ReadError as error:
         raise ArgumentError(str(error), name="supersedes", hint=error.hint) from error
     cited = [line for line in _list_lines(path, lines) if first <= line.line < first + count]
-    new = read_statements(new_text[:_MAX_NEW_CHARS])
-    changed = [line for line in cited if len(cited) == 1 or _is_changed(line.text, new)]
+    new = read_claims(new_text[:_MAX_NEW_CHARS])
+    changed = [line for line in cited if len(cited) == 1 or _is_changed(line, new)]
     if len(changed) == 1:
         return changed[0]
     if not cited:
@@ -163,12 +173,12 @@ def find_replaced(memory: Memory, text: str, appended: Appended) -> list[OldLine
         return []
     own = range(appended.start_line or 0, (appended.end_line or 0) + 1)
     found: dict[str, OldLine] = {}
-    new = read_statements(text[:_MAX_NEW_CHARS])
+    new = read_claims(text[:_MAX_NEW_CHARS], path=appended.path)
     # A hint is not worth an error.
     with suppress(RecallError):
         for line in _search_lines(memory, text):
             is_own = line.path == appended.path and line.line in own
-            if not is_own and not read_annotations(line.text)[1].is_superseded and _is_changed(line.text, new):
+            if not is_own and not read_annotations(line.text)[1].is_superseded and _is_changed(line, new):
                 found[line.citation] = line
     return list(found.values())[:_MAX_SUGGESTIONS]
 
@@ -177,8 +187,8 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
     """Mark the lines that contradict a line as replaced by it, whichever is older. Return them."""
     kept = find_line(memory, citation)
     marked = []
-    for conflict in list_conflicts(memory)[0].found:
-        places = (conflict.old.place, conflict.new.place)
+    for conflict in list_conflicts(memory).found:
+        places = (conflict.old_place, conflict.new_place)
         sides = [format_citation(place.path, place.line, place.line) for place in places]
         if kept.citation in sides:
             sides.remove(kept.citation)
@@ -188,15 +198,74 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
     return marked
 
 
-def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
-    """Return what contradicts itself in the notes; lines that are marked as replaced, and digests, do not count.
+class Conflict(NamedTuple):
+    """Two claims of which only one can hold, each with its place."""
 
-    With it come the numbers of notes that were read, and of those that were not, because there were too many lines.
-    """
-    claims: list[Claim] = []
-    read, notes = 0, memory.notes()
+    old: Claim
+    old_place: Place
+    new: Claim
+    new_place: Place
+    change: Change
+    is_ordered: bool
+    """True if the notes tell which of them is newer."""
+
+
+def find_conflicts(
+    claims: Sequence[tuple[Claim, Place]], *, max_compared: int = MAX_COMPARED
+) -> tuple[list[Conflict], bool]:
+    """Return the claims that contradict each other, but no lists and logs, and True if all of them were compared."""
+    found: dict[tuple[str, str], Conflict] = {}
+    partners: dict[str, set[str]] = defaultdict(set)
+    compared = 0
+    for first, second in _find_candidates(claims):
+        compared += 1
+        if compared > max_compared:
+            break
+        one, other = claims[first], claims[second]
+        (old, before), (new, after) = (other, one) if is_newer(one[1], other[1]) else (one, other)
+        change = find_change(old, new)
+        if change and change.is_sure:
+            found[old.text, new.text] = Conflict(old, before, new, after, change, is_known_newer(after, before))
+            partners[old.text].add(new.text)
+            partners[new.text].add(old.text)
+    kept = [one for texts, one in found.items() if max(len(partners[text]) for text in texts) < _SERIES]
+    return kept, compared <= max_compared
+
+
+def _find_candidates(claims: Sequence[tuple[Claim, Place]]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs that share one of their rarest words, or two words that are seldom together, each once."""
+    counts = Counter(key for claim, _ in claims for key in claim.keys)
+    postings: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    listed: list[list[tuple[str, ...]]] = []
+    for number, (claim, _) in enumerate(claims):
+        rarest = sorted((key for key in claim.keys if counts[key] > 1), key=lambda key: (counts[key], key))[:_RAREST]
+        listed.append([*((key,) for key in rarest), *combinations(rarest, 2)])
+        for keys in listed[-1]:
+            postings[keys].append(number)
+    for number, keys_of in enumerate(listed):
+        found = (other for keys in keys_of if len(postings[keys]) <= _MAX_POSTINGS for other in postings[keys])
+        for other in sorted({other for other in found if other > number}):
+            yield number, other
+
+
+class ConflictReport(NamedTuple):
+    """What contradicts itself in the notes."""
+
+    found: list[Conflict]
+    is_complete: bool
+    """False if there was too much to compare."""
+    notes: int
+    """How many notes were read."""
+    left_out: int
+    """How many were not, because there were too many lines."""
+
+
+def list_conflicts(memory: Memory, max_claims: int = _MAX_CLAIMS) -> ConflictReport:
+    """Return what contradicts itself in the notes; lines that are marked as replaced, and digests, do not count."""
+    claims: list[tuple[Claim, Place]] = []
+    read, notes = 0, sorted(memory.notes(), key=lambda note: note.path not in CURATED_FILES)
     for note in notes:
-        if len(claims) >= _MAX_CLAIMS:
+        if len(claims) >= max_claims:
             break
         try:
             text = memory.read(note.path, max_chars=memory.settings.mdrecall.max_file_bytes).text
@@ -208,12 +277,12 @@ def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
         left_out = {number for number, one in marks.items() if one.is_superseded}
         left_out |= {number for number, origin in line_origins(lines).items() if origin == "digest"}
         claims += [
-            Claim(statement, Place(note.path, line.line, day, changed))
+            (claim, Place(note.path, line.line, day, changed))
             for line in _list_lines(note.path, lines)
             if line.line not in left_out
-            for statement in read_statements(line.text, line.heading)
+            for claim in read_claims(line.text, line.heading, line.path)
         ]
-    return find_conflicts(claims[:_MAX_CLAIMS]), read, len(notes) - read
+    return ConflictReport(*find_conflicts(claims[:max_claims]), read, len(notes) - read)
 
 
 def _search_lines(memory: Memory, text: str) -> list[OldLine]:
@@ -250,8 +319,9 @@ def _read_file(memory: Memory, path: str) -> tuple[list[str], str]:
     return text.split("\n"), hash_content(data)
 
 
-def _is_changed(line: str, statements: list[Statement]) -> bool:
-    return any(find_change(old, new) for old in read_statements(line) for new in statements)
+def _is_changed(line: OldLine, claims: list[Claim]) -> bool:
+    read = read_claims(line.text, line.heading, line.path)
+    return any((change := find_change(old, new)) and change.is_sure for old in read for new in claims)
 
 
 def _plain(line: str) -> str:

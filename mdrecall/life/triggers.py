@@ -56,7 +56,7 @@ def recall_triggers(
     if not key.is_private or (key.agent and not key.belongs_to(memory.settings.agent_id)):
         return ()
     said = Message(message[:_MAX_MESSAGE_CHARS])
-    entries = _read_triggered(memory, read_projects(projects))
+    entries = read_triggered(memory, read_projects(projects))
     scored = [(entry, said.score_triggers(entry.triggers)) for entry in entries]
     hopeful = [(entry, score) for entry, score in scored if combine_scores(score, 1.0) >= MIN_SCORE]
     is_open = any(combine_scores(score, 0.0) < MIN_SCORE for _, score in hopeful)
@@ -80,7 +80,7 @@ def _fit(entries: list[Recalled]) -> tuple[Recalled, ...]:
     return tuple(fitting)
 
 
-def _read_triggered(memory: Memory, projects: frozenset[str]) -> list[Recalled]:
+def read_triggered(memory: Memory, projects: frozenset[str]) -> list[Recalled]:
     """Return the entries of the curated files that have triggers and may be shown."""
     entries, workspace, most = [], memory.settings.workspace, memory.settings.mdrecall.max_file_bytes
     is_shared = bool(memory.loaded and memory.loaded.shared_store)

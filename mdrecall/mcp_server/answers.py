@@ -15,6 +15,7 @@ from mdrecall.mcp_server.protocol import Json, ProtocolError, Request
 from mdrecall.mcp_server.tools import MakeTools, Toolbox, may_remember
 from mdrecall.tools.toolset import message_with_action
 from mdrecall.types.documents import Stamp
+from mdrecall.wire import to_json
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Answers:
             "resources/list": self._list_resources,
             "resources/templates/list": lambda request, session_key: {"resourceTemplates": []},
             "resources/read": self._read_resource,
+            "mdrecall/triggers": self._list_triggers,
         }
 
     @property
@@ -112,6 +114,18 @@ class Answers:
             # The client will use the tools soon.
             run_in_background(self._warm_up, name="mdrecall-warm-up")
         return result
+
+    def _list_triggers(self, request: Request, session_key: str) -> Json:
+        """List the entries that a message may bring to mind, as results: OpenClaw's slot compares them itself."""
+        from mdrecall.life.triggers import read_triggered
+        from mdrecall.text.annotations import read_projects
+
+        named = request.params.get("projects")
+        projects = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        with _translate_errors(RecallError):
+            found = read_triggered(self._toolbox.open(self.memories.default), read_projects(projects))
+        entries = [{**to_json(each), "snippet": each.text, "citation": each.citation} for each in found]
+        return {"entries": entries if may_remember(session_key) else []}
 
     def _warm_up(self) -> None:
         # The first request that needs the memory reports what is wrong with it.

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall import errors
+from mdrecall.config.layers import normalize_agent_id
 from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ArgumentError, ConfigError, RecallError, message_with_hint
 from mdrecall.types.sync import Progress
-from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory

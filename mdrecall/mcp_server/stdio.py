@@ -1,4 +1,4 @@
-"""The server on standard input and output, which are kept for the protocol alone: a message in each line.
+"""The protocol on two pipes, a message in each line: for MCP on standard input and output, and for other commands.
 
 The SDK is not used here: loading it takes a second of CPU time, and each call through it some milliseconds.
 """
@@ -9,35 +9,42 @@ import os
 import re
 import select
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from mdrecall.engine.background import DaemonPool
 from mdrecall.mcp_server import protocol
-from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.protocol import Client, Json, ProtocolError, Request
 from mdrecall.tools.toolset import to_valid_text
 
 _log = logging.getLogger(__name__)
 
 _READ_BYTES = 65536
-#: How many requests are worked on at once; each thread has its own connection to the index.
+#: How many requests are worked on at once; each thread has its own connection to the index. Work is begun by a thread
+#: that has written its last answer, so that no more answers than this wait for a client that reads slowly.
 _MAX_THREADS = 16
-#: How many bytes of requests may wait for their answers, and of answers for a client that reads slowly. Nothing more
-#: is read, and no work is begun, until there is room.
+#: How many bytes of requests may wait for their answers. Nothing more is read until there is room.
 _MAX_WAITING_BYTES = 4 * protocol.MAX_REQUEST_BYTES
 #: What a request that waits takes beside its line, so that the number of short ones is bounded too.
 _REQUEST_BYTES = 4096
-#: How long answers in progress are waited for after the client has closed its end. On a busy machine, opening a memory
-#: and the first search of it take more than two seconds.
+#: How long answers in progress are waited for after the client has closed its end, and a client that has closed it may
+#: read nothing. On a busy machine, opening a memory and the first search of it take more than two seconds.
 _LAST_ANSWERS_S = 5.0
 #: How long work that nobody waits for may take to end.
 _END_S = 1.0
 _TOO_LONG = f"A request may be at most {protocol.MAX_REQUEST_BYTES} bytes long."
 _GONE = select.POLLHUP | select.POLLERR
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class Served(Protocol):
+    """What answers the requests of a client, such as ``Answers``."""
+
+    @property
+    def methods(self) -> Collection[str]: ...
+    def initialize(self, version: str) -> Json: ...
+    def answer(self, request: Request) -> Json: ...
 
 
 def take_streams() -> tuple[int, int]:
@@ -53,35 +60,39 @@ def take_streams() -> tuple[int, int]:
     return streams
 
 
-def serve(answers: Answers, stdin: int, stdout: int) -> None:
-    """Serve on two file descriptors until the client closes the pipe; the handler of a signal may raise out of this."""
-    pipe = Pipe(stdin, stdout)
-    connection = Connection(answers, pipe)
-    pipe.start()
+def serve(
+    answers: Served, stdin: int, stdout: int, silence_s: float | None = None, pool: DaemonPool | None = None
+) -> None:
+    """Serve on two file descriptors until the client closes the pipe; the handler of a signal may raise out of this.
+
+    A client that asks or reads nothing for ``silence_s``, although it could, is left; without it none is. ``pool`` has
+    the threads that work; without one they end with the client.
+    """
+    pipe, own = Pipe(stdin, stdout, silence_s), DaemonPool("mdrecall-stdio", _MAX_THREADS)
+    connection = Connection(answers, pipe, pool or own)
     try:
-        with suppress(EOFError):
-            for line in pipe.read_lines():
-                connection.receive(line)
+        for line in pipe.read_lines():
+            connection.receive(line)
         pipe.wait_for_last_answers()
     finally:
         pipe.close()
-        connection.close()
+        own.release()
+        # A thread that works on while the process ends can crash it.
+        own.drain(_END_S)
 
 
 class Pipe:
-    """The lines of a client, and what is written to it, each with a bound on what may wait."""
+    """The lines of a client, with a bound on how many wait, and what is written to it."""
 
-    def __init__(self, stdin: int, stdout: int) -> None:
+    def __init__(self, stdin: int, stdout: int, silence_s: float | None = None) -> None:
         self._stdin = stdin
         self._stdout = stdout
-        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
+        self._silence_s = silence_s
         self._changed = threading.Condition()
         self._unanswered = 0
-        self._unwritten = 0
-        self._is_over = False
-
-    def start(self) -> None:
-        threading.Thread(target=self._write_queue, name="mdrecall-stdout", daemon=True).start()
+        self._writing = threading.Lock()
+        self.is_over = False
+        """True if the client has left."""
 
     def read_lines(self) -> Iterator[bytes]:
         """Yield each line until the client leaves; one that is too long is refused."""
@@ -90,7 +101,12 @@ class Pipe:
         # Asks for no event: that nobody reads any more is reported all the same.
         poll.register(self._stdout, 0)
         parts, size = list[bytes](), 0
-        while not any(file == self._stdout and event & _GONE for file, event in poll.poll()):
+        while not self.is_over:
+            events = poll.poll(self._silence_s and 1000 * self._silence_s)
+            if not events and self._unanswered:
+                continue
+            if not events or any(file == self._stdout and event & _GONE for file, event in events):
+                break
             try:
                 data = os.read(self._stdin, _READ_BYTES)
             except OSError:
@@ -109,70 +125,47 @@ class Pipe:
                 parts, size = others[-1:], len(others[-1])
             if not data:
                 return
-        self._is_over = True
+        self.is_over = True
 
     def accept(self, size: int) -> None:
-        """Wait until there is room for a request; raise ``EOFError`` if the client has left and reads no answer."""
-        hung_up = select.poll()
-        hung_up.register(self._stdin, 0)
+        """Wait until there is room for a request, or the client has left."""
         with self._changed:
-            while not self._changed.wait_for(lambda: self._has_room(size), _LAST_ANSWERS_S):
-                if hung_up.poll(0):
-                    raise EOFError
+            # One request has room whatever its size.
+            self._changed.wait_for(lambda: self.is_over or self._unanswered <= max(0, _MAX_WAITING_BYTES - size))
             self._unanswered += size
 
     def settle(self, size: int, answer: bytes | None) -> None:
         """Write the answer to a request, or none, and make room for another request."""
+        self.send(answer or b"")
         with self._changed:
             self._unanswered -= size
-            self._put(answer or b"")
             self._changed.notify_all()
 
     def send(self, data: bytes) -> None:
-        """Write a message soon, unless the client reads so slowly that too much waits; may be called on any thread."""
-        with self._changed:
-            if self._unwritten < _MAX_WAITING_BYTES:
-                self._put(data)
-
-    def wait_for_reader(self) -> bool:
-        """Wait until the client has read most of what it got; return False if it has left."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_over or self._unwritten < _MAX_WAITING_BYTES)
-            return not self._is_over
+        """Write a message, unless the client has left; may be called on any thread."""
+        writable, reading = select.poll(), select.poll()
+        writable.register(self._stdout, select.POLLOUT)
+        reading.register(self._stdin, 0)
+        rest = memoryview(data)
+        with self._writing, suppress(OSError):
+            while rest and not self.is_over:
+                if writable.poll(1000 * (self._silence_s or _LAST_ANSWERS_S)):
+                    # So much is written without waiting wherever anything can be written.
+                    rest = rest[os.write(self._stdout, rest[: select.PIPE_BUF]) :]
+                elif self._silence_s or reading.poll(0):
+                    break
+        self.is_over = self.is_over or bool(rest)
 
     def wait_for_last_answers(self) -> None:
         """Wait for answers in progress: a client may write its requests, close the pipe, and read on."""
         with self._changed:
-            is_done = lambda: self._is_over or not (self._unanswered or self._unwritten)  # noqa: E731
-            self._changed.wait_for(is_done, _LAST_ANSWERS_S)
+            self._changed.wait_for(lambda: self.is_over or not self._unanswered, _LAST_ANSWERS_S)
 
     def close(self) -> None:
         """Write nothing more and let every thread that waits here go on."""
         with self._changed:
-            self._is_over = True
+            self.is_over = True
             self._changed.notify_all()
-        self._queue.put(None)
-
-    def _has_room(self, size: int) -> bool:
-        has_room = not self._unanswered or self._unanswered + size <= _MAX_WAITING_BYTES
-        return self._is_over or (has_room and self._unwritten < _MAX_WAITING_BYTES)
-
-    def _put(self, data: bytes) -> None:
-        self._unwritten += len(data)
-        self._queue.put(data)
-
-    def _write_queue(self) -> None:
-        while (data := self._queue.get()) is not None:
-            rest = memoryview(data)
-            try:
-                while rest and not self._is_over:
-                    rest = rest[os.write(self._stdout, rest) :]
-            except OSError:
-                # The client has gone, which is one way to end.
-                self._is_over = True
-            with self._changed:
-                self._unwritten -= len(data)
-                self._changed.notify_all()
 
 
 class _Call:
@@ -187,17 +180,12 @@ class _Call:
 class Connection:
     """Serves one client, its requests on threads of their own."""
 
-    def __init__(self, answers: Answers, pipe: Pipe) -> None:
+    def __init__(self, answers: Served, pipe: Pipe, pool: DaemonPool) -> None:
         self._answers = answers
         self._pipe = pipe
         self._client = Client()
-        self._pool = DaemonPool("mdrecall-stdio", _MAX_THREADS)
+        self._pool = pool
         self._calls: dict[int | str, _Call] = {}
-
-    def close(self) -> None:
-        """Wait for the work in progress: a thread that works on while the process ends can crash it."""
-        self._pool.release()
-        self._pool.drain(_END_S)
 
     def receive(self, line: bytes) -> None:
         """Take a line; one that is no message is dropped, as the SDK does."""
@@ -241,7 +229,7 @@ class Connection:
         """Answer a request on a thread of the pool, unless it was cancelled while it waited."""
         answer: bytes | None = None
         try:
-            if self._pipe.wait_for_reader() and not call.is_cancelled:
+            if not (self._pipe.is_over or call.is_cancelled):
                 answer = self._encode_result(call, request.method, self._answers.answer(request))
         except ProtocolError as error:
             answer = _encode_error(error, call.number)

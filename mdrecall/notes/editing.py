@@ -296,6 +296,41 @@ def replace_content(workspace: str, path: str, content: bytes, expected_hash: st
     return hash_content(content)
 
 
+def move_over(workspace: str, path: str, source: str, expected_hash: str) -> None:
+    """Move a finished file of the same disk over the note ``path``, with the note's owner and permissions."""
+    with _open_locked(workspace, path, expected_hash) as note, open(source, "rb") as file:
+        content, found = file.read(), os.fstat(note.file)
+        with suppress(PermissionError):
+            os.fchown(file.fileno(), found.st_uid, found.st_gid)
+        os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
+        os.rename(source, note.name, dst_dir_fd=note.folder)
+        sync_folder(note.folder)
+        _keep_late_text(note, content)
+
+
+def create_note(workspace: str, path: str, source: str) -> None:
+    """Move a finished file of the same disk to the new note ``path``.
+
+    Raise ``FileChanged`` if it is there by now, and another ``WriteError`` if it cannot be.
+    """
+    above, _, name = path.rpartition("/")
+    try:
+        with open_folder(workspace, above) as folder:
+            os.chmod(source, 0o644)
+            try:
+                # Unlike a move, a link never replaces a file that appeared meanwhile.
+                os.link(source, name, dst_dir_fd=folder)
+                os.unlink(source)
+            except FileExistsError as error:
+                if name in os.listdir(folder):
+                    raise change_error(path) from error
+                hint = "Rename one of them."
+                raise FileUnwritable(f"{path} differs from another note only in case.", path=path, hint=hint) from error
+            sync_folder(folder)
+    except OSError as error:
+        raise write_error(error, workspace, path, verb="write") from error
+
+
 def remove_note(workspace: str, path: str, expected_hash: str) -> None:
     """Delete the note ``path``."""
     with _open_locked(workspace, path, expected_hash) as note:

@@ -1,4 +1,7 @@
-"""The repository that a folder is in, read from its files: running git would run what a repository configures."""
+"""The repository that a folder is in, read from its files: running git would run what a repository configures.
+
+Git is used only to find out how old lines are, and is told to run nothing else.
+"""
 
 import os
 import re
@@ -19,6 +22,8 @@ _MAX_BYTES = 4096
 _MAX_NAME_CHARS = 11
 #: How much of a repository's settings is read; the origin stands at their beginning.
 _MAX_CONFIG_BYTES = 65_536
+#: A person may wait for the index: without the ages of lines it is as good as before.
+_MAX_GIT_S = 0.5
 _ORIGIN = compile_later(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
 #: The title of any remote: ``[remote "origin"]``, or in an old spelling ``[remote.origin]``.
 _REMOTE = compile_later(r'^[ \t]*\[[ \t]*remote[ \t".]', re.MULTILINE | re.IGNORECASE)
@@ -136,6 +141,41 @@ def _read_origin(root: str) -> str:
 def _escape(key: str) -> str:
     """Return a key without the characters that end one in an annotation, as OpenClaw writes them."""
     return re.sub("[%;<>\r\n]", lambda char: f"%{ord(char[0]):02x}", key)
+
+
+def read_line_days(folder: str, inside: str) -> dict[str, str]:
+    """Return the day of the commit that each line of a file is from; empty without a repository, or if git is slow.
+
+    Lines of the first commit are left out: they may be much older. Of lines that are the same, the last counts.
+    """
+    if not find_root(folder):
+        return {}
+    import subprocess
+    from datetime import UTC, datetime
+
+    # No filter, monitor, hook or other program of the repository is run, and nothing is fetched.
+    settings = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "blame.showRoot=false", "blame.ignoreRevsFile=")
+    command = ["git", *(part for one in settings for part in ("-c", one)), "blame", "--no-textconv", "--line-porcelain"]
+    command += ["HEAD", "--", inside]
+    # A hook of another repository would name that one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        blamed = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=_MAX_GIT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    days: dict[str, str] = {}
+    day = ""
+    for line in blamed.stdout.decode("utf-8", "replace").split("\n"):
+        if line.startswith("committer-time "):
+            day = f"{datetime.fromtimestamp(int(line[15:]), UTC):%Y-%m-%d}"
+        elif line == "boundary":
+            day = ""
+        elif line.startswith("\t") and day:
+            days[line[1:].strip()] = day
+    return days
 
 
 def find_root(folder: str) -> str:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Hooks", "open_slot"]
 
 _log = logging.getLogger(__name__)
-#: The plugin of the notes in Markdown, and the one of long-term memories in LanceDB.
-CORE, _LANCEDB = "memory-core", "memory-lancedb"
+#: The plugin of the notes in Markdown, its id in OpenClaw's slot, and the plugin of long-term memories in LanceDB.
+CORE, _OWN, _LANCEDB = "memory-core", "memory-mdrecall", "memory-lancedb"
 PLUGINS = (CORE, _LANCEDB)
 
 
@@ -78,7 +78,7 @@ def choose_plugin(plugins: Plugins) -> tuple[str, str]:
     allowed = [name.strip() for name in plugins.allow]
     if allowed and wanted not in allowed:
         return "", f"plugins.allow does not have {wanted}"
-    return wanted, ""
+    return CORE if wanted == _OWN else wanted, ""
 
 
 def diagnose(loaded: Loaded) -> tuple[str, tuple[Diagnostic, ...]]:

@@ -9,6 +9,7 @@ they are recognised here by a few words, and the rules are loaded only for the o
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mdrecall.errors import QueryError, suggest_name
@@ -25,8 +26,16 @@ MAX_TERMS = 64
 _MIN_PREFIX_CHARS = 3
 _MIN_LETTERS_PREFIX_CHARS = 4
 _WORD = compile_later(r"[^\W_]+")
+# Longer ones come before those that begin them.
+_QUESTION_WORDS = (
+    "是?(?:什么|什麼|甚麼)(?:时候|時候|地方|样|樣)?|是?在?哪(?:一?[个個年天月家位些里裡儿兒])?"
+    "|是?(?:多少|几个|幾個|谁|誰|为什么|為什麼|为何|怎么样?|怎麼樣?|如何|何时|何時)|[吗嗎呢]"
+    "|(?:は|が)?(?:いつ|どこ|だれ|誰|なに|何|なぜ|どうして|いくら|いくつ|どの|どんな|どう)(?:です|でした|ます|ました)?か?"
+    "|(?:ですか|ますか|でしたか|ましたか)|언제|어디|누구|누가|무엇|뭐|왜|얼마|어떻게|[입습]니까|인가요|나요"
+)
 
 
+@lru_cache(8)  # One question is parsed several times: by each source, and for what is shown of each result.
 def parse_query(query: str) -> tuple[Term, ...]:
     """Return the distinct terms of a query in the order of typing; none if it has no letter or digit."""
     terms: dict[str, Term] = {}
@@ -43,6 +52,17 @@ def parse_query(query: str) -> tuple[Term, ...]:
         informative = [term for term in terms.values() if not term.stop]
         return tuple((informative or list(terms.values()))[:MAX_TERMS])
     return tuple(terms.values())
+
+
+def drop_question_words(query: str) -> str:
+    """Return a query in a script without spaces with a space for words such as 什么时候: they are in no answer.
+
+    Together with their neighbours, they would make pairs of characters that nobody has written.
+    """
+    if query.isascii():
+        return query
+    rest = re.sub(_QUESTION_WORDS, " ", query)
+    return rest if any(map(str.isalnum, rest)) else query
 
 
 def _query_words(words: list[str]) -> list[str]:
@@ -78,6 +98,8 @@ def find_stems(query: str) -> frozenset[str]:
 def find_matches(text: str, stems: Set[str]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each stretch of a text that has one of these stems, in order."""
     starts = tuple([one[:-1] or one for one in stems])  # Words that begin otherwise need not be stemmed.
+    if text.isascii() and not any(map(text.lower().__contains__, starts)):
+        return
     for word in _WORD.finditer(text) if stems else ():
         if not (found := word[0]).isascii() and any(map(is_unspaced, found)):
             yield from _find_pairs(found, word.start(), stems)
@@ -101,6 +123,33 @@ def _find_pairs(run: str, offset: int, stems: Container[str]) -> Iterator[tuple[
         end = max(end, min(place + size, len(run)))
     if end >= 0:
         yield offset + start, offset + end
+
+
+# Where a sentence ends.
+_SENTENCE_END = r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+"
+#: Each query is a search of its own, so this bounds what one call may cost.
+MAX_QUERIES = 5
+
+
+def split_questions(query: str) -> list[str]:
+    """Return the questions of a message that consists of several; any other query as it is.
+
+    A question that names nothing, such as "Since when?", belongs to the one before. In a message that also tells
+    something, its sentences explain each other: asked one by one, they find less.
+    """
+    if query.count("?") + query.count("？") < 2:
+        return [query]
+    questions: list[str] = []
+    for sentence in map(str.strip, re.split(_SENTENCE_END, query[:MAX_QUERY_CHARS])):
+        if not any(map(str.isalpha, sentence)):  # Such as the number of a question.
+            continue
+        if not sentence.endswith(("?", "？")):
+            return [query]
+        if questions and (len(questions) == MAX_QUERIES or all(term.stop for term in parse_query(sentence))):
+            questions[-1] += f" {sentence}"
+        else:
+            questions.append(sentence)
+    return questions or [query]
 
 
 #: A longer query is a text that somebody pasted: its dates are not what the question is about.
@@ -187,6 +236,8 @@ def remove_spans(query: str, spans: Sequence[tuple[int, int]]) -> str:
 _PATH, _FILE, _STEM, _SLUG, _HEADING = 2.0, 1.6, 1.2, 1.0, 0.8
 # What follows the day in the name of a note: 2026-11-14-late-talk.
 _AFTER_DAY = r"\d{4}-\d\d-\d\d[-_ ](.+)"
+# Names of notes that are about no one thing.
+_EVERYBODYS = frozenset(["memory", "user", "notes", "note", "readme", "todo", "index", "log", "journal"])
 _QUOTED = r"\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”|「([^」\n]{2,200})」|«([^»\n]{3,200})»"
 _EDGES = " \t\r\n\"'`“”‘’«»?？!！.。,，:：;()[]"
 # Ordinals, times of day, sizes and the like are written with a digit and letters too, and name nothing.
@@ -207,6 +258,8 @@ class Naming(NamedTuple):
     """The query itself as a name might be written: folded, with spaces for hyphens."""
     files: frozenset[str]
     """Its words that look like a path or a file name, folded."""
+    words: frozenset[str] = frozenset()
+    """Its folded words, but for stop words."""
     file: str = ""
     """The query itself if it may be a path or a file name, folded; empty if it is a plain word or a sentence."""
 
@@ -232,6 +285,11 @@ class Naming(NamedTuple):
         slug = re.fullmatch(_AFTER_DAY, stem) if self.file and stem[:4].isdigit() else None
         return _SLUG if slug and self.file in (slug[1], slug[1] + NOTE_ENDING) else 0.0
 
+    def owns(self, path: str) -> bool:
+        """True if the query has every word of a file's name, such as that of the person whom a note is about."""
+        words = _normalise(fold(path.rsplit("/", 1)[-1].rsplit(".", 1)[0])).split()
+        return self.words.issuperset(words) and not _EVERYBODYS.issuperset(words)
+
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
         if len(heading) < len(self.whole) and heading.isascii():
@@ -244,12 +302,14 @@ def read_naming(query: str, terms: Iterable[Term]) -> Naming:
     has_quotes = any(mark in query for mark in '"“「«')
     matches = re.finditer(_QUOTED, query) if has_quotes else ()
     phrases = (" ".join(fold(next(filter(None, match.groups()))).split()) for match in matches)
+    terms = list(terms)
     files = set(filter(_can_name_file, map(fold, tokens(query))))
     return Naming(
-        _find_identifiers(list(terms)),
+        _find_identifiers(terms),
         tuple(dict.fromkeys(phrases)),
         _normalise(fold(query).strip(_EDGES)),
         frozenset(files),
+        frozenset(term.surface for term in terms if not term.stop and not term.parts),
         _read_file(fold(query)),
     )
 

@@ -8,25 +8,18 @@ A line that was replaced stays a result, because who asks may want to know what 
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import product
-from typing import TypeAlias
+from itertools import islice, product
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
 from mdrecall.search.score import Memo, find_cost
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
-from mdrecall.text.days import Moment, Place, chunk_day, is_newer
-from mdrecall.text.markdown import Passage, heading_above, is_role
-from mdrecall.text.statements import (
-    Statement,
-    find_change,
-    list_beginnings,
-    list_sentences,
-    may_change,
-    read_claim,
-    read_statement,
-)
+from mdrecall.text.change import Change, Claim, find_change, list_sentences, read_claim
+from mdrecall.text.days import Moment, Place, chunk_day, entry_day, format_day, is_known_newer, is_newer
+from mdrecall.text.markdown import heading_above, is_role
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
+from mdrecall.types.documents import format_citation
 from mdrecall.types.search import Term
 
 # What a note of the week or the year gains; larger values lost questions about conversations.
@@ -200,35 +193,44 @@ def _words(text: str) -> set[str]:
     return {word for token in tokens(text) for word in surface_words(token)}
 
 
-# Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
-_MAX_COMPARED = 8
-_MAX_STATEMENTS = 8
+# Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work.
+_MAX_COMPARED, _MAX_SENTENCES = 8, 8
 # A stem may end otherwise than its word; so much of both is the same.
 _SURE_CHARS = 3
-# A statement that answers a query holds more than one of its words, if it has as many.
-_MIN_WORDS = 2
+# A line that answers a query holds half of its words; of a long one, as many.
+_MOST_HELD = 3
+# Two sentences about one thing share one word of as many, by the beginnings of their words.
+_MIN_SHARED, _MAX_DIFFERENT = 4, 8
 
 
-#: A candidate, where it was written down, and its sentences about what the query asks for with how their words begin.
-_Claim: TypeAlias = tuple[Candidate, Place, list[tuple[str, frozenset[str]]]]
-#: The statements of sentences, each with the passage that it is from and the headings and the text of its chunk.
-_Statements: TypeAlias = Memo[tuple[str, tuple[str, ...], str, Passage], Statement | None]
+class _Said(NamedTuple):
+    """A candidate, where it was written down, and its sentences about what the query asks for."""
+
+    entry: Candidate
+    place: Place = Place("", 0, None, 0)
+    heading: str = ""
+    sentences: Sequence[tuple[str, frozenset[str], frozenset[str]]] = ()
+    """Each with how its words begin, and with those words of the query that it holds."""
+
+
+_Claims: TypeAlias = Memo[tuple[str, str, str], Claim | None]
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Put a line that replaces another one before it, and what the notes mark as replaced below its equals.
 
-    A query that names a time asks for what held then, so its results stay as they are.
+    A query that names a time asks for what held then: the newest value of that time comes first.
     """
-    if len(candidates) < 2 or context.times.ranges:
+    if len(candidates) < 2:
         return list(candidates)
     count = min(len(candidates), max(context.options.max_results, 2), _MAX_COMPARED)
-    first = [
-        age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry
-        for entry in candidates[:count]
-    ]
-    ordered = _sink_replaced(_lift_newer(first, context))
-    return [*ordered, *candidates[count:]]
+    first = list(candidates[:count])
+    if not context.times.ranges:
+        first = [
+            age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry for entry in first
+        ]
+    ordered = _order_changes(first, context)
+    return [*(ordered if context.times.ranges else _sink_replaced(ordered)), *candidates[count:]]
 
 
 def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
@@ -258,88 +260,116 @@ def _naming_of(entry: Candidate) -> tuple[float, float]:
     return entry.features.naming if entry.features else 0.0, identifier_share(entry)
 
 
-def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
-    """Move a newer statement before the older one that it changes, and let it count as much."""
-    asked = read_statement(context.text)
-    beginnings = sorted({key[:_SURE_CHARS] for key in asked.subject_keys if key[0] != "="}) if asked else []
-    # To look for beginnings of words costs less than to read statements, and most queries have no two to compare.
-    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
-    found = [(entry, _find_lines(entry, beginnings, least)) for entry in entries]
-    if sum(bool(lines) for _, lines in found) < 2:
+def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
+    """Move the statement that holds before the one that it changes, let it count as much, and tell what was before."""
+    beginnings = sorted({match.term.text[:_SURE_CHARS] for match in context.matches if not match.term.stop})
+    # To look for beginnings of words costs less than to read claims, and most queries have no two to compare.
+    is_spaced = not any(map(is_unspaced, "".join(beginnings)))
+    least = min((len(beginnings) + 1) // 2, _MOST_HELD) if is_spaced else 1
+    said = [_find_sentences(entry, beginnings, least) for entry in entries]
+    if sum(bool(one.sentences) for one in said) < 2:
         return entries
-    claims: list[_Claim] = []
-    for entry, lines in found:
-        sentences = list_sentences("\n".join(lines))[:_MAX_STATEMENTS] if lines else []
-        claims.append((entry, _find_place(entry), [(each, list_beginnings(each)) for each in sentences]))
+    read: _Claims = Memo(lambda claim: read_claim(*claim))
+    last_day = max((one.last for one in context.times.ranges), default=None)
     place = 0
-    read: _Statements = Memo(lambda claim: read_claim(claim[0], heading_above(*claim[1:]).rpartition(" › ")[2]))
-    while place < len(claims):
-        others = range(place + 1, len(claims))
-        newer = next((n for n in others if _replaces(claims[n], claims[place], context.text, read)), None)
-        if newer is None:
+    while place < len(said):
+        for at in range(place + 1, len(said)):
+            one, other = said[place], said[at]
+            newer, older = (other, one) if is_newer(other.place, one.place) else (one, other)
+            change = _compare(older, newer, context.text, read) if is_newer(newer.place, older.place) else None
+            if not change:
+                continue
+            if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
+                first, told = older, older
+            else:
+                first, told = newer, _tell_before(newer, older, change)
+            if first is one:
+                said[place] = told
+            else:
+                # The lifted one may itself be older than another; each step brings another day to this place.
+                del said[at]
+                said.insert(place, told._replace(entry=_count_as_much(told.entry, one.entry)))
+                break
+        else:
             place += 1
-            continue
-        entry, where, said = claims.pop(newer)
-        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, said))
-        # The lifted one may itself be older than another; each step brings a newer day to this place.
-    return [entry for entry, *_ in claims]
+    return [one.entry for one in said]
 
 
-def _find_place(entry: Candidate) -> Place:
-    """Return where and when a candidate was written down."""
-    chunk = entry.chunk
-    return Place(chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), Moment(chunk.mtime_ns / 1e6).today)
+def _tell_before(newer: _Said, older: _Said, change: Change) -> _Said:
+    """Return a candidate that tells the value that it has replaced: "1,200 until 2026-05-03 (MEMORY.md#L4)"."""
+    if newer.entry.was or not change.is_sure or not change.old:
+        return newer
+    is_known = newer.place.day is not None and is_known_newer(newer.place, older.place)
+    until = f" until {format_day(newer.place.day or 0)}" if is_known else ""
+    where = format_citation(older.place.path, older.place.line, older.place.line)
+    return newer._replace(entry=newer.entry._replace(was=f"{change.old}{until} ({where})"))
 
 
-def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
-    is_reranked = newer.reranked is not None and older.reranked is not None
-    return newer._replace(
-        worth=max(newer.worth, older.worth),
-        score=max(newer.score, older.score),
-        reranked=max(newer.reranked or 0.0, older.reranked or 0.0) if is_reranked else newer.reranked,
+def _count_as_much(lifted: Candidate, other: Candidate) -> Candidate:
+    is_reranked = lifted.reranked is not None and other.reranked is not None
+    return lifted._replace(
+        worth=max(lifted.worth, other.worth),
+        score=max(lifted.score, other.score),
+        reranked=max(lifted.reranked or 0.0, other.reranked or 0.0) if is_reranked else lifted.reranked,
     )
 
 
-def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list[str]:
-    """Return the lines of a candidate that hold at least ``least`` words of the query.
+def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> _Said:
+    """Return the sentences of a candidate that hold at least ``least`` words of the query, with those above them.
 
     A conversation between people has none: a sentence in it seldom says what it is about, and what one person says does
     not replace what another has said. A digest has none either: it quotes. What a coding agent keeps replaces no note.
     """
-    is_quote = entry.chunk.marks.origin == "digest" or host_of(entry.chunk.path)
-    if is_quote or (entry.passage.speaker and not is_role(entry.passage.speaker)):
-        return []
-    span = shown_span(entry)
-    text = entry.chunk.text[span.start : span.end]
-    if _count_held(fold(text), beginnings) < least:
-        return []
-    return [line for line in text.split("\n") if _count_held(fold(line), beginnings) >= least]
+    chunk, span = entry.chunk, shown_span(entry)
+    is_said = bool(entry.passage.speaker) and not is_role(entry.passage.speaker)
+    text = chunk.text[span.start : span.end]
+    held = [] if is_said or chunk.marks.origin == "digest" or host_of(chunk.path) else _find_held(text, beginnings)
+    above = _find_held(f"{chunk.path} {' '.join(chunk.trail)}", beginnings) if len(held) < least else ()
+    if not held or len({*held, *above}) < least:
+        return _Said(entry)
+    lines = "\n".join([line for line in text.split("\n") if len({*_find_held(line, held), *above}) >= least])
+    found = ((each, _list_beginnings(each), frozenset(_find_held(each, held))) for each in list_sentences(lines))
+    day = Moment(chunk.mtime_ns / 1e6).today
+    place = Place(chunk.path, chunk.line(entry.passage.first_line), entry_day(chunk), day)
+    heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
+    return _Said(entry, place, heading, tuple(islice((each for each in found if each[2]), _MAX_SENTENCES)))
 
 
-def _count_held(line: str, beginnings: Sequence[str]) -> int:
-    """Return how many of these beginnings of words a line holds."""
-    return sum([beginning in line for beginning in beginnings])
+def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
+    """Return which of these beginnings of words a text holds."""
+    folded = fold(text)
+    return [beginning for beginning in beginnings if beginning in folded]
 
 
-def _replaces(newer: _Claim, older: _Claim, query: str, read: _Statements) -> bool:
-    (new_entry, new_place, new_ones), (old_entry, old_place, old_ones) = newer, older
-    if not new_ones or not old_ones or not is_newer(new_place, old_place):
-        return False
+def _list_beginnings(sentence: str) -> frozenset[str]:
+    """Return how the words of a sentence begin; nothing if there are others than ASCII ones."""
+    words = re.findall(r"\w+", sentence.lower()) if sentence.isascii() else ()
+    return frozenset([word[:_SURE_CHARS] for word in words])
+
+
+def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:
+    """True if two sentences may be a change of each other: both hold a quarter of the shorter one, and little else."""
+    shared = len(old & new)
+    is_like = _MIN_SHARED * shared >= min(len(old), len(new))
+    return not (old and new) or (is_like and max(len(old - new), len(new - old)) <= max(_MAX_DIFFERENT, shared))
+
+
+def _compare(older: _Said, newer: _Said, query: str, read: _Claims) -> Change | None:
+    """Return how one candidate changes another, if it does."""
     # What holds for one project says nothing about another.
-    if new_entry.chunk.marks.project != old_entry.chunk.marks.project:
-        return False
-    if _naming_of(old_entry) > _naming_of(new_entry):
-        return False
-    for (old, words), (new, others) in product(old_ones, new_ones):
-        if not may_change(words, others):
+    is_same_project = older.entry.chunk.marks.project == newer.entry.chunk.marks.project
+    if not is_same_project or _naming_of(older.entry) > _naming_of(newer.entry):
+        return None
+    for (old, words, held), (new, others, also) in product(older.sentences, newer.sentences):
+        if held.isdisjoint(also) or not _may_change(words, others):
             continue
-        before = read[old, old_entry.chunk.trail, old_entry.chunk.text, old_entry.passage]
-        if before and (after := read[new, new_entry.chunk.trail, new_entry.chunk.text, new_entry.passage]):
-            change = find_change(before, after)
-            # Who names a number looks for it, though another one holds today.
-            if change and not (change.kind in ("number", "date") and _names(query, change.old)):
-                return True
-    return False
+        if not (before := read[old, older.heading, older.place.path]):
+            continue
+        change = find_change(before, after) if (after := read[new, newer.heading, newer.place.path]) else None
+        # Who names a value looks for it, though another one holds today.
+        if change and (change.is_sure or held <= also) and not _names(query, change.old):
+            return change
+    return None
 
 
 def _names(query: str, value: str) -> bool:

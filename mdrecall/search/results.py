@@ -1,11 +1,12 @@
 """Results: why each was found, answers to several queries or memories as one, and snippets within a budget."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from mdrecall.errors import QueryError, RecallError
 from mdrecall.patterns import compile_later
+from mdrecall.search.query import MAX_QUERIES, find_matches
 from mdrecall.search.score import (
     CHUNK_SHARE,
     IDENTIFIER_BONUS,
@@ -16,8 +17,10 @@ from mdrecall.search.score import (
     passage_worths,
     query_cost,
 )
+from mdrecall.search.slots import LACKING_COST
 from mdrecall.search.stages import NO_MATCH, Candidate, RankingContext, Stage, find_user_factor
 from mdrecall.text.markdown import cut_units, is_user, shorten, utf16_units
+from mdrecall.text.words import fold, tokens
 from mdrecall.types.documents import Issue, format_citation
 from mdrecall.types.search import MemoryReport, Reason, SearchAnswer, SearchResult, Why
 
@@ -26,13 +29,14 @@ _DIGITS = 4
 # The parts that a query takes off the worth of each of its results.
 _COSTS = ("trust", "commonness", "script")
 # The parts that stages change.
-_CHANGES = ("user", "speaker", "time", "collection")
+_CHANGES = ("user", "speaker", "time", "asked", "collection", "lead")
 # The sentence of each part that has one of its own, and the value at which it counted for nothing.
 _SENTENCES = {
     "identified": (0, "holds {:.0%} of the identifiers and quoted phrases"),
     "naming": (0, "the query names its file or heading"),
     "speaker": (0, "speaker {:+.2f}: the query names somebody who speaks"),
     "time": (0, "time {:+.2f}: its date matches the query"),
+    "lacks": (None, "names no {}, which the query asks for"),
     "recency": (1, "there is newer: {:.0%} of its worth, because the query asks for what holds now"),
     "decay": (1, "age reduces the score to {:.0%}"),
     "translated": (None, "the text around holds {:.0%} of the query's words in another language"),
@@ -67,11 +71,14 @@ def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAn
 
 
 def explain_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Attach a ``Why`` to each candidate if the request asks for it."""
+    """Attach a ``Why`` to each candidate that becomes a result, if the request asks for it."""
     if not context.explain:
         return list(candidates)
+    every = range(len(candidates))
+    kept = find_answers([entry.score for entry in candidates], context.text) if context.options.stops else every
     return [
-        entry._replace(why=_explain(entry, entry.features, context) if entry.features else ()) for entry in candidates
+        entry._replace(why=_explain(entry, entry.features, context)) if place in kept and entry.features else entry
+        for place, entry in enumerate(candidates)
     ]
 
 
@@ -83,7 +90,7 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
     terms = [
         {
             "term": match.term.surface,
-            "weight": weights.by_term[match.term.text] / weights.total,
+            "weight": round(weights.by_term[match.term.text] / weights.total, _DIGITS),
             "held": bool(features.chunk_held >> places[match.term.text] & 1),
             "inPassage": bool(features.held >> places[match.term.text] & 1),
         }
@@ -101,6 +108,7 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
         "naming": features.naming,
         "speaker": candidate.speaker,
         "time": candidate.time,
+        "lacks": candidate.lacks or None,
         "recency": candidate.recency,
         "decay": candidate.decay,
         "translated": features.translated,
@@ -109,20 +117,13 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
         "commonness": weights.commonness,
         "cost": -sum(parts.get(name, 0.0) for name in _COSTS),
         "worth": candidate.worth,
-        "parts": {name: value for name, value in parts.items() if round(value, _DIGITS)},
+        "parts": {name: part for name, value in parts.items() if (part := round(value, _DIGITS))},
     }
     cosines = {"cosine": similarity.whole if similarity else None, "passageCosine": features.cosine}
-    known = {part: value for part, value in {**_round(values), **cosines}.items() if value is not None}
+    rounded = {part: round(one, _DIGITS) if isinstance(one, float) else one for part, one in values.items()}
+    known = {part: value for part, value in {**rounded, **cosines}.items() if value is not None}
     sentences = describe_parts(known)
     return tuple((part, value, sentences.get(part, "")) for part, value in known.items())
-
-
-def _round(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _round(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round(entry) for entry in value]
-    return round(value, _DIGITS) if isinstance(value, float) else value
 
 
 def describe_parts(why: Mapping[str, Any]) -> dict[str, str]:
@@ -177,6 +178,7 @@ def _list_parts(candidate: Candidate, features: Features, context: RankingContex
     is_users = bool(candidate.passage.speaker) and is_user(candidate.passage.speaker)
     parts["user"] = own * (find_user_factor(context) - 1) if is_users else 0.0
     parts |= {"speaker": candidate.speaker, "time": candidate.time, "collection": candidate.weight}
+    parts |= {"asked": -LACKING_COST if candidate.lacks else 0.0, "lead": candidate.lead}
     return parts | {"recency": candidate.worth - own - sum(map(parts.__getitem__, _CHANGES))}
 
 
@@ -203,8 +205,60 @@ def _own_parts(features: Features, chunk_identified: float, query: Query) -> dic
     }
 
 
-#: Each query is a search of its own, so this bounds what one call may cost.
-MAX_QUERIES = 5
+# A result is weak if its odds to be an answer are less than this share of the best one's: for a question, and for one
+# that asks for all there is. Odds tell .95 from .8 as they tell .2 from .05, so a sure answer stands alone, and one in
+# doubt has company. docs/ranking.md says what was tried.
+_ANSWER_SHARE, _LIST_SHARE = 0.03, 0.02
+# A question with one of these words asks for all there is.
+_ASKS_FOR_ALL = frozenset((
+    "all", "every", "everything", "list", "summary", "summarize", "overview", "alle", "alles", "samtliche", "uberblick",
+    "zusammenfassung", "tous", "toutes", "liste", "resume", "todos", "todas", "lista", "resumen",
+))  # fmt: skip
+_ASKS_FOR_ALL_UNSPACED = ("所有", "全部", "哪些", "总结", "列出", "全て", "すべて", "一覧", "まとめ")
+
+
+def find_answers(scores: Sequence[float], query: str) -> list[int]:
+    """Return the places of the results that carry the answer: the first, and those not weak beside the best."""
+    is_list = any(map(query.__contains__, _ASKS_FOR_ALL_UNSPACED)) or not _ASKS_FOR_ALL.isdisjoint(tokens(fold(query)))
+    least = (_LIST_SHARE if is_list else _ANSWER_SHARE) * max(map(_odds, scores), default=0.0)
+    return [place for place, score in enumerate(scores) if not place or _odds(score) >= least]
+
+
+def _odds(score: float) -> float:
+    return score / max(1 - score, 1e-4)
+
+
+def stop(answer: SearchAnswer, query: str) -> SearchAnswer:
+    """Return the answer to a query without its weak results, which are counted; all of it if the query is empty."""
+    places = find_answers([result.score for result in answer], query) if query else range(len(answer))
+    return answer.keep([answer.results[place] for place in places])
+
+
+def find_lines(result: SearchResult, stems: Set[str], around: int) -> list[tuple[str, bool]]:
+    """Return the lines of a result that hold most words of a query, and up to ``around`` before and after each.
+
+    True marks a line that matches; lines between that are left out are an ellipsis, blank ones a blank line. If none
+    holds a word, the whole passage matches.
+    """
+    lines = result.snippet.strip("\n").split("\n")
+    passage = range(result.match_start_line - result.start_line, result.match_end_line - result.start_line + 1)
+    if len(lines) != result.end_line - result.start_line + 1:
+        # A line of a transcript has the number of its record, and some records are not shown.
+        passage = range(len(lines))
+    filled = {number for number, line in enumerate(lines) if line.strip()}
+    counts = {
+        number: len({fold(lines[number][start:end]) for start, end in find_matches(lines[number], stems)})
+        for number in filled.intersection(passage)
+    }
+    most = max(counts.values(), default=0)
+    matched = {number for number, count in counts.items() if 2 * count > most or not most}
+    near = sorted(filled & {number + step for number in matched for step in range(-around, around + 1)})
+    shown: list[tuple[str, bool]] = []
+    for before, number in zip([*near[:1], *near], near, strict=False):
+        if number - before > 1:
+            shown.append(("" if filled.isdisjoint(range(before + 1, number)) else "…", False))
+        shown.append((lines[number], number in matched))
+    return shown
 
 
 def list_queries(query: str, more: Sequence[str]) -> list[str]:
@@ -220,25 +274,34 @@ def list_queries(query: str, more: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(entry.strip() for entry in every))
 
 
-def fuse_answers(queries: Sequence[str], answers: Sequence[SearchAnswer], max_results: int) -> SearchAnswer:
+def fuse_answers(
+    queries: Sequence[str], answers: Sequence[SearchAnswer], max_results: int, *, in_turns: bool = False
+) -> SearchAnswer:
     """Return one answer to several queries: the best results of all, each passage once, with the query that it suits.
 
     A passage keeps its best score rather than a sum, so that a score goes on meaning what it means for one query.
+    ``in_turns`` is for questions of their own rather than several ways to ask: the best result of each comes first.
     """
     found = [
-        result._replace(query=query)
+        (place if in_turns else 0, result._replace(query=query))
         for query, answer in zip(queries, answers, strict=True)
-        for result in answer.results
+        for place, result in enumerate(answer.results)
     ]
     kept: list[SearchResult] = []
-    for result in sorted(found, key=lambda entry: -entry.score):
+    for _, result in sorted(found, key=lambda entry: (entry[0], -entry[1].score)):
         if not any(_is_same_passage(result, other) for other in kept):
             kept.append(result)
     first = next((answer for answer in answers if answer.results), answers[0])
     best = max(answers, key=lambda answer: max((entry.score for entry in answer.results), default=-1.0))
+    doubts = [
+        f"{query} {answer.caution or answer.action}"
+        for query, answer in zip(queries, answers, strict=True)
+        if in_turns and (answer.caution or not answer.results)
+    ]
     return first.replace(
         results=tuple(kept[:max_results]),
-        caution=best.caution,
+        weaker=max(answer.weaker for answer in answers),
+        caution=" ".join(doubts) if in_turns else best.caution,
         **{name: _first_of(answers, name) for name in ("degraded", "fallback", "stale", "not_reranked")},
         issues=tuple(dict.fromkeys(issue for answer in answers for issue in answer.issues)),
     )
@@ -264,23 +327,27 @@ _NOTICES = ("degraded", "fallback", "stale", "not_reranked", "withheld")
 
 
 def merge_memories(
-    outcomes: Mapping[str, SearchAnswer | RecallError], max_results: int, places: Mapping[str, str]
+    outcomes: Mapping[str, SearchAnswer | RecallError], max_results: int, places: Mapping[str, str], stop_for: str = ""
 ) -> SearchAnswer:
     """Return one answer of several memories, each given by its name; those that failed are named in it.
 
     ``places`` says where the notes of a memory are: two memories of one place have the same notes. If every memory
-    failed, the error is raised.
+    failed, the error is raised. ``stop_for`` is the query, if the answer ends where the results get weak.
     """
     answers = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, SearchAnswer)}
     if not answers:
         raise _join_errors({name: outcome for name, outcome in outcomes.items() if isinstance(outcome, RecallError)})
-    results = _drop_repeated(_put_in_order(answers), places)[:max_results]
+    every = tuple(_drop_repeated(_put_in_order(answers), places)[:max_results])
+    weaker = {places.get(name, name): each.weaker for name, each in answers.items()}
+    joined = stop(SearchAnswer(every, weaker=sum(weaker.values())), stop_for)
+    results = joined.results
     ranks = {reason: place for place, reason in enumerate(_REASONS)}
     nearest = min(answers.values(), key=lambda answer: ranks.get(answer.reason, len(ranks)))
     first = answers[results[0].workspace] if results else nearest
     notices = {notice: _join_texts({n: getattr(each, notice) for n, each in answers.items()}) for notice in _NOTICES}
     return first.replace(
-        results=tuple(results),
+        results=results,
+        weaker=joined.weaker,
         action="" if results else _join_texts({name: each.action for name, each in answers.items()}),
         issues=tuple(_name_issue(name, issue) for name, each in answers.items() for issue in each.issues),
         memories=tuple(_report(name, outcome, results) for name, outcome in outcomes.items()),
@@ -294,7 +361,8 @@ def join_sources(notes: SearchAnswer, conversations: SearchAnswer, max_results: 
     kept = conversations.replace(results=conversations.results[:most])
     ranked = _put_in_order({"": notes, " ": kept})[:max_results]
     better = notes if notes.results or not kept.results else conversations
-    return better.replace(results=tuple(result._replace(workspace="") for result in ranked))
+    results = tuple(result._replace(workspace="") for result in ranked)
+    return better.replace(results=results, weaker=notes.weaker + conversations.weaker)
 
 
 def _put_in_order(answers: Mapping[str, SearchAnswer]) -> list[SearchResult]:

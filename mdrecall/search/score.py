@@ -7,8 +7,8 @@ vector search is mixed in, and a chunk that holds an identifier of the query get
 chunk; the mean of both is its *worth*, and a logistic curve maps the worth to a probability. How its numbers were
 fitted: ``docs/ranking.md``.
 
-A score does not depend on the other results of the query, as ranks or z-scores would. So it means the same in every
-workspace, and a new note does not change the scores of the old ones.
+A score does not depend on the other results of the query, as ranks or z-scores would, so it means the same in every
+workspace. Only the first result gains by its lead: see ``slots.trust_leader``.
 """
 
 import heapq
@@ -341,6 +341,10 @@ CHUNK_SHARE = 0.4
 NEIGHBOUR_WEIGHT = 0.2
 # What the words of the path and of the headings count, as far as the passage does not hold them itself.
 TITLE_WEIGHT = 0.3
+# What the name of a note counts in addition if the query has all of it: the note is about whom or what is asked for.
+OWN_NOTE = 0.6
+# The share of the query that a passage of such a note must hold besides.
+_LEAST_BESIDE = 0.1
 # What translated words count beside the likeness of a text in another script, and what knowing them adds to it. Fitted
 # on English questions about Chinese paragraphs: 3.9 * likeness + 2.9 * words - 2.8. Of the offset only half is taken
 # (0.1 instead of 0.2), so that unrelated notes in another language do not pass weak ones in the query's own.
@@ -602,6 +606,7 @@ def _read_passages(
     identifiers = finder.identifiers
     identifier_count = identifiers.bit_count() + len(naming.phrases)
     bonuses = dict.fromkeys(text.titles, naming.file_bonus(found.chunk.path))
+    own_note = OWN_NOTE if naming.owns(found.chunk.path) else 0.0
     trail = titles(found.chunk.trail)
     for line, above_it in {**text.titles, -1: trail[-1] if trail else ""}.items():
         bonuses[line] = max(bonuses[line], naming.heading_bonus(above_it))
@@ -622,7 +627,11 @@ def _read_passages(
         if identifier_count:
             phrases = naming.find_phrases(whole_text[passage.start : passage.end])
             identified = ((identifiers & own).bit_count() + phrases) / identifier_count
-        title = shares[above | titled[heading] | own] - covered
+        title = (
+            shares[above | titled[heading] | own]
+            - covered
+            + (own_note if shares[own & ~above] >= _LEAST_BESIDE else 0.0)
+        )
         # In the order of the fields: there are about a hundred for each query.
         features = Features(
             words, covered, beside, title, likeness, whole, cosine, identified, bonus, own, chunk_held, found.translated

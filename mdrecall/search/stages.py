@@ -36,6 +36,12 @@ from mdrecall.types.search import Match, Mode, SearchAnswer, SearchResult, Why, 
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
+# If the query is about the person who asks, four of five answers stand in that person's own words.
+_OWN_FACTOR = 1.5
+_FIRST_PERSON = (
+    r"\b(?:i|my|me|mine|myself|ich|mich|mir|mein(?:e[mnrs]?)?|je|j|moi|mon|yo|mi|mis|mí)\b|[我私僕俺]"
+    r"|(?<!\S)[나내저제][는가를의]?(?!\S)"
+)
 # What a question to a coding agent counts: asked again, it would always come first. In a chat, the answer follows it.
 _QUESTION_FACTOR = 0.2
 # A reply with fewer words of its own, the speaker's label among them, and no name, number or code in it, says nothing.
@@ -54,7 +60,7 @@ NO_SEARCHABLE_WORDS = SearchAnswer(
 )
 #: The answer if no chunk has anything to do with the query.
 NO_MATCH = SearchAnswer(
-    (), reason="no_match", action="Nothing in the memory matches these words. Try other words, or part of a name."
+    (), reason="no_match", action="Nothing in the memory matches these words: try others, or part of a name."
 )
 
 
@@ -76,6 +82,10 @@ class RankingOptions(NamedTuple):
     rerankers differ in what a low score means."""
     collections: tuple[Collection, ...] = ()
     """Named parts of the notes, some of which weigh more or less."""
+    stops: bool = False
+    """True if the answer ends where the results get weak."""
+    is_prompt: bool = False
+    """True if nobody asked for the search."""
 
 
 class Rerank(NamedTuple):
@@ -124,8 +134,14 @@ class Candidate(NamedTuple):
     """What its speaker changes in its worth."""
     time: float = 0.0
     """What it gains because its date matches the query."""
+    lacks: str = ""
+    """What the question asks for, such as a number, if the passage holds none."""
+    lead: float = 0.0
+    """What the first gains by its lead, or all lose if it lacks what is asked for."""
     recency: float = 1.0
     """The factor for being older than its near equals, if the query asks for what holds at present."""
+    was: str = ""
+    """The value that it has replaced, until when, and where that stands."""
     more: tuple[Passage, ...] = ()
     """The passages beside it that are shown with it."""
     file_factor: float = 1.0
@@ -195,8 +211,15 @@ def find_question(text: str) -> str:
 
 
 def find_user_factor(context: RankingContext) -> float:
-    """Return what the words of the user count: a little more, unless the query asks for those of the assistant."""
-    return 1.0 if re.search(_ASSISTANT, context.text, re.IGNORECASE) else _USER_FACTOR
+    """Return what the words of the user count: more, and most if the query is about them; 1 if it asks for others."""
+    if re.search(_ASSISTANT, context.text, re.IGNORECASE):
+        return 1.0
+    return _OWN_FACTOR if is_about_user(context.text) else _USER_FACTOR
+
+
+def is_about_user(query: str) -> bool:
+    """True if a query is about the person who asks, in words such as *I* or *my*."""
+    return re.search(_FIRST_PERSON, query, re.IGNORECASE) is not None
 
 
 def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -234,7 +257,9 @@ def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[
 def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Map worth and age to one score, and sort best first."""
     # Most have the score that they were made with.
-    is_changed = [one.decay != 1 or one.speaker or one.time or one.weight or not one.score for one in candidates]
+    is_changed = [
+        one.decay != 1 or one.speaker or one.time or one.weight or one.lacks or not one.score for one in candidates
+    ]
     pairs = zip(candidates, is_changed, strict=True)
     return sorted([one._replace(score=score_of(one, context)) if new else one for one, new in pairs], key=_order)
 
@@ -453,6 +478,7 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         origin=chunk.marks.origin,
         superseded=chunk.marks.is_superseded,
         superseded_by=chunk.marks.superseded_by,
+        was=candidate.was,
     )
 
 
@@ -471,8 +497,10 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
         return ""
     if best.speaker and speaker:
         return f"The query names another speaker: the best match was said by {speaker}."
+    if best.lacks:
+        return f"Not sure: the best match names no {best.lacks}, which the query asks for."
     if best.score < _WEAK:
-        return "Probably not in memory: even the best match is weak."
+        return "Not sure: the best match is weak, and the memory may hold no answer."
     if confidence_of(best.score) == "low":
         return "Not sure: the best match may not answer the query."
     return ""
@@ -634,6 +662,8 @@ _MIN_NAME_CHARS = 3
 _ASSISTANT = (
     r"\b(?:assistant|you (?:had |have |just |once |also )?(?:said|told|gave|wrote|recommend|suggest|mention|list|provid"
     r"|explain|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))"
+    r"|\b(?:hast du|hattest du|as-tu|tu (?:m['’])?(?:as|avais)|dijiste|recomendaste|sugeriste|aconsejaste|explicaste)\b"
+    r"|[你您](?:[^，。？\s]{0,4})(?:说|說|推荐|推薦|建议|建議|告诉|告訴|提到|给我)|(?:言って|教えて|勧めて|提案して)くれた|네가|당신이"
 )
 
 

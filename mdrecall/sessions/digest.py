@@ -8,13 +8,14 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-from itertools import groupby, pairwise
+from contextlib import suppress
+from itertools import groupby, islice, pairwise
 from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, compile_later
 from mdrecall.sessions.messages import QUESTION_ENDS, find_marked, split_sentences, visible_text
 from mdrecall.sessions.own_words import split_words
-from mdrecall.text.annotations import DIGEST_MARK, find_signed, is_for, read_annotated, read_projects
+from mdrecall.text.annotations import DIGEST_MARK, find_signed, is_for, line_origins, read_annotated, read_projects
 from mdrecall.text.words import find_stop_words, stem, surface_words, tokens
 from mdrecall.types.documents import Marks
 from mdrecall.types.transcripts import HostRecord, Step, TranscriptRecord
@@ -30,6 +31,8 @@ _HEAD_SHARE = 0.75
 DEFAULT_MESSAGES = 15
 #: A slug longer than this makes file names unwieldy.
 _MAX_SLUG_CHARS = 40
+#: Lines of a lasting note, and of newer ones, that are compared: more would keep a session waiting.
+_MAX_LINES, _MAX_ALIKE = 500, 10
 
 
 class Excerpt(NamedTuple):
@@ -63,6 +66,48 @@ def hide_entries(text: str, is_unwanted: Callable[[Marks], bool]) -> tuple[str, 
         if is_hidden:
             lines[number - 1] = ""
     return "\n".join(lines), list(unwanted.values())
+
+
+def list_lines(note: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines of a note, each with its number and who wrote it."""
+    lines = note.split("\n")
+    origins = line_origins(lines) if "<!-- " in note else {}
+    return ((number, line, origins.get(number, "")) for number, line in enumerate(lines, start=1))
+
+
+def replace_stale(text: str, path: str, workspace: str, newer: Iterable[tuple[str, str]]) -> str:
+    """Return a lasting note with a newer line and its citation in the place of each line that no longer holds.
+
+    ``newer`` are lines of dated notes, each with its citation, the newest first. If the lasting note was changed after
+    such a day, nothing tells which line is newer, and the old value is named beside the new one.
+    """
+    from mdrecall.text.change import Claim, find_change, read_claims
+    from mdrecall.text.days import Moment, note_day
+
+    changed_day = 0
+    # The note may be on another machine.
+    with suppress(OSError):
+        changed_day = Moment(os.stat(os.path.join(workspace, path)).st_mtime * 1000).today
+    lines, heading = text.split("\n"), ""
+    claims: dict[str, list[tuple[int, Claim]]] = {}
+    for number, line in enumerate(lines[:_MAX_LINES]):
+        heading = line.lstrip("# ") if line.startswith("#") else heading
+        for claim in read_claims(line, heading, path):
+            for key in claim.keys:
+                claims.setdefault(key, []).append((number, claim))
+    replaced: dict[int, str] = {}
+    # A word of many lines says little about what one of them is about.
+    rare = {key: found for key, found in claims.items() if len(found) <= _MAX_ALIKE}
+    for citation, line in islice(newer, _MAX_LINES):
+        source = citation.partition("#")[0]
+        is_known = 0 < changed_day < (note_day(source, "") or 0)
+        for new in read_claims(line, path=source):
+            found = {number: old for key in new.keys for number, old in rare.get(key, ()) if number not in replaced}
+            for number, old in found.items():
+                if (change := find_change(old, new)) and change.is_sure:
+                    beside = "" if is_known else f"; {path}#L{number + 1}: {change.old or old.text}"
+                    replaced[number] = f"- {new.text} ({citation}{beside})"
+    return "\n".join(replaced.get(number, line) for number, line in enumerate(lines))
 
 
 def excerpt(path: str, text: str, room: int, *, from_end: bool) -> Excerpt:

@@ -19,8 +19,8 @@ from mdrecall.sessions.visibility import Party, Rules, explain_withheld, parse, 
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.text.tombstones import Tombstones
 from mdrecall.types.documents import Listing, SourceName, Stamp
-from mdrecall.types.search import ReadResult
-from mdrecall.types.transcripts import EVERYTHING, Conversation, MessagePage, TranscriptRecord, Visible
+from mdrecall.types.search import EVERYTHING, ReadResult, Visible
+from mdrecall.types.transcripts import Conversation, MessagePage, TranscriptRecord
 
 MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
 

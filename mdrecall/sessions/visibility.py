@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.types.transcripts import normalize_agent_id
+from mdrecall.config.layers import normalize_agent_id
 
 Kind: TypeAlias = Literal[
     "direct", "dashboard", "explicit", "group", "channel", "subagent", "cron", "acp", "hook", "unknown"

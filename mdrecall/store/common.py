@@ -74,6 +74,8 @@ ROW_BUDGET = 6_000
 # The saturation of a term that is known to occur, but not how often.
 _PRESENT = 0.5
 # Terms are read by as many leading letters as this, and then compared with the whole word.
+# The fewest letters of a word that may be misspelt by one letter, and by two; shorter ones are near too many others.
+_MIN_MISSPELT, _MIN_TWICE_MISSPELT = 6, 9
 _LEAST_SHARED = 4
 # Bounds how many terms a prefix is expanded to.
 _MOST_NEAR = 20
@@ -127,7 +129,12 @@ def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:
         if is_loose:
             wanted = _want_longer(index, term)
             chunks = dict.fromkeys(index.find(wanted), _PRESENT) if wanted[0] else {}
-        found[term] = Match(term, chunks, max(count, len(chunks)), is_loose)
+            if not chunks and (meant := _find_misspelt(index, term)):
+                wanted = (meant,), False
+                chunks = dict.fromkeys(index.find(wanted), _PRESENT)
+                found[term] = Match(term._replace(text=meant), chunks, len(chunks), is_loose)
+        if term not in found:
+            found[term] = Match(term, chunks, max(count, len(chunks)), is_loose)
         rows_so_far += len(chunks)
         if chunks:
             looked_up.append(wanted)
@@ -164,6 +171,35 @@ def _want_longer(index: TermIndex, term: Term) -> Wanted:
     near = index.terms_with(start[:_LEAST_SHARED])
     fits = (name for name in near if name.startswith(start) or (start.startswith(name) and len(start) < len(name) + 5))
     return tuple(islice(fits, _MOST_NEAR)), False
+
+
+def _find_misspelt(index: TermIndex, term: Term) -> str:
+    """Return the term that a word which stands nowhere was probably meant to be; empty if there is none.
+
+    Its first letter is taken to be right, which leaves few terms to compare.
+    """
+    typed = term.text
+    if term.parts or len(typed) < _MIN_MISSPELT or not (typed.isalpha() and typed.isascii()):
+        return ""
+    most = 1 if len(typed) < _MIN_TWICE_MISSPELT else 2
+    near = (name for name in index.terms_with(typed[0]) if abs(len(name) - len(typed)) <= most and name.isalpha())
+    best = min(((count_edits(typed, name, most), name) for name in near), default=(most + 1, ""))
+    return best[1] if best[0] <= most else ""
+
+
+def count_edits(one: str, other: str, most: int) -> int:
+    """Return how many letters to add, drop, change or swap with the next make one word of another; at most most + 1."""
+    before, rows = list(range(len(other) + 1)), list(range(len(other) + 1))
+    for place, letter in enumerate(one, start=1):
+        earlier, before, rows = before, rows, [place]
+        for column, wanted in enumerate(other, start=1):
+            edits = min(rows[-1] + 1, before[column] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
+                edits = min(edits, earlier[column - 2] + 1)
+            rows.append(edits)
+        if min(rows) > most:
+            return most + 1
+    return rows[-1]
 
 
 def pack_document(document: Document, chunks: Iterable[IndexedChunk]) -> tuple[str, int | None, Iterable[IndexedChunk]]:

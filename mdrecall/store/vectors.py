@@ -254,26 +254,31 @@ class MatrixEngine:
             return (total - _DEAD_COSINE * len(self._dead)) / alive
 
     def cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of chunks. A chunk without a vector is left out."""
-        return {chunk_id: max(found) for chunk_id, found in self.vector_cosines(space, query, ids).items()}
+        """Return the largest cosine of each chunk. A chunk without a vector is left out."""
+        owners, cosines = _keep_best(*self._compare_some(space, query, ids))
+        return dict(zip(owners.tolist(), cosines.tolist(), strict=True))
 
     def vector_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
         """Return the cosines of all vectors of chunks, in order. A chunk without a vector is left out."""
+        owners, cosines = self._compare_some(space, query, ids)
+        found: dict[int, list[float]] = {}
+        for chunk_id, cosine in zip(owners.tolist(), cosines.tolist(), strict=True):
+            found.setdefault(chunk_id, []).append(cosine)
+        return found
+
+    def _compare_some(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> tuple[Any, Any]:
+        """Return the chunk of each vector that these chunks have, and its cosine, chunk by chunk."""
         numpy = self._numpy
         with self._lock:
             self._refresh(space)
             places = self._find_rows(numpy.array(ids, numpy.int64))
             places = places[~numpy.isin(places, self._dead)] if len(self._dead) else places
             if self._compared[0] == query:
-                cosines = self._compared[1][places].tolist()
+                cosines = self._compared[1][places]
             else:
                 rows, vector = self._rows[places].astype(numpy.float32), self._read_query(query)
-                cosines = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
-            owners = self._ids[places].tolist()
-        found: dict[int, list[float]] = {}
-        for chunk_id, cosine in zip(owners, cosines, strict=True):
-            found.setdefault(chunk_id, []).append(round(cosine, PLACES))
-        return found
+                cosines = _divide(_multiply(rows, vector), _lengths(rows), vector)
+            return self._ids[places], cosines.astype(numpy.float64).round(PLACES)
 
     def passage_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
         """Return about the true cosines of the passages of each chunk, in order."""

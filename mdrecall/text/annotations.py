@@ -154,10 +154,16 @@ _AUTHOR = compile_later(
 )
 
 
+#: Where models keep files of their own, and where programs keep their items as notes.
+MODEL_FOLDER, STORE_FOLDER = "memory/claude", "memory/store"
+
+
 def path_origin(path: str) -> Origin:
     """Return who wrote everything in a file, by its path; outside of the workspace nobody that is trusted did."""
     if path.startswith(("../", "/")):
         return "untrusted"
+    if path.startswith((f"{MODEL_FOLDER}/", f"{STORE_FOLDER}/")):
+        return "agent"
     # OpenClaw writes by itself about its nightly runs.
     is_system = path.startswith(("memory/dreaming/", "memory/.dreams/"))
     return "import" if path.startswith("memory/import/") else "system" if is_system else ""

@@ -140,6 +140,13 @@ def chunk_day(chunk: StoredChunk) -> int | None:
     return note_day(chunk.path, chunk.text if chunk.start_line == 1 else "")
 
 
+def entry_day(chunk: StoredChunk) -> int | None:
+    """Return the day when a chunk was written: of its note, its entry, or in a heading above it; None if unknown."""
+    day = chunk_day(chunk)
+    dates = re.findall(r"\d{4}-\d\d-\d\d", " ".join((*chunk.trail, chunk.marks.written))) if day is None else ()
+    return day_number(*map(int, dates[-1].split("-"))) if dates else day
+
+
 def note_day(path: str, head: str) -> int | None:
     """Return the day that a note is about: the one in its file's name, or in its front matter; None if it has none.
 
@@ -174,13 +181,19 @@ class Place(NamedTuple):
 
 
 def is_newer(place: Place, other: Place) -> bool:
-    """True if something is known to be newer: by its day, or by its place in a file that grows at its end."""
-    if place.path == other.path:
+    """True if something is newer: by its day, or by its place in a file that grows at its end.
+
+    If nothing tells when a line was written, a line with a day counts as newer: lasting notes are seldom updated.
+    """
+    if place.path == other.path and (place.day is None or other.day is None or place.day == other.day):
         return place.line > other.line
-    if place.day is None:
-        return False
-    # A note without a day has said what it says at the latest when it was last changed.
-    return place.day > (other.changed_day if other.day is None else other.day)
+    return place.day is not None and (other.day is None or place.day > other.day)
+
+
+def is_known_newer(place: Place, other: Place) -> bool:
+    """True if it is certain that something is newer. A note says at the latest when it changes what it says."""
+    is_known = place.path == other.path or other.day is not None or (place.day or 0) > other.changed_day
+    return is_known and is_newer(place, other)
 
 
 @lru_cache(_MOST_REMEMBERED)

@@ -7,11 +7,13 @@ them and guesses the exact text can still check the guess.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.patterns import compile_later
 from mdrecall.text.words import MARKS, fold, is_unspaced
-from mdrecall.types.transcripts import TranscriptRecord
+
+if TYPE_CHECKING:
+    from mdrecall.types.transcripts import TranscriptRecord
 
 #: What stands for a forgotten text.
 FORGOTTEN = "[forgotten]"
@@ -356,7 +358,7 @@ class Tombstones(NamedTuple):
         keys = (path, name, name.partition(".jsonl")[0], host, ANY_SESSION)
         return any(self.is_forgotten_session(key, day) for key in dict.fromkeys(keys))
 
-    def mask_record(self, record: TranscriptRecord, path: str) -> TranscriptRecord:
+    def mask_record(self, record: "TranscriptRecord", path: str) -> "TranscriptRecord":
         """Return a record of the transcript at a path without what was forgotten."""
         if not record.text:
             return record

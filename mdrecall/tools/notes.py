@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mdrecall import errors, state_files
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ArgumentError, RecallError
-from mdrecall.search.results import MAX_QUERIES, fit_snippets, remove_source
+from mdrecall.search.query import MAX_QUERIES
+from mdrecall.search.results import fit_snippets, remove_source
 from mdrecall.sessions.messages import cites
 from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.tools import toolset
@@ -268,6 +269,7 @@ def _call_append(
 ) -> ToolAnswer:
     """Append to any note in the agent's main private conversation, and to today's note in any other."""
     from mdrecall.life.supersede import add_replacement, find_replaced
+    from mdrecall.sync.soon import start_soon
 
     text = toolset.read_text(arguments, "text", required=True, trim=False)
     file, supersedes = toolset.read_text(arguments, "file"), toolset.read_text(arguments, "supersedes")
@@ -288,6 +290,7 @@ def _call_append(
             lines = find_replaced(memory, text, appended) if appended.bytes and is_own else []
             suggested = [line.to_json() for line in lines]
             details = appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})
+        start_soon(memory.settings)
         return toolset.answer(details, plain=format_append(details))
     except ArgumentError:
         raise
@@ -347,7 +350,7 @@ def search_several(
 
     outcomes = search_each({name: partial(search, open_memory) for name, open_memory in memories.items()})
     try:
-        found = merge_found(outcomes, request.max_results)
+        found = merge_found(outcomes, request)
     except RecallError as error:
         return _answer_failed_search(error)
     record_shown(outcomes, request.query, found, session_key)
@@ -381,6 +384,8 @@ def format_search(details: Mapping[str, Any]) -> str:
     about += [f"{text}: {details[name]['reason'].rstrip('.')}." for name, text in _NOTICES.items() if name in details]
     about += [f"{toolset.quote_path(issue['path'])}: {issue['problem']}" for issue in details.get("issues", ())]
     about += _list_memories(details)
+    weaker = details.get("weaker", 0)
+    about.append(f"{weaker} weaker result{'s' * (weaker > 1)}: maxResults {len(results) + weaker}." if weaker else "")
     about.append("Some text was left out to keep the answer short." if details.get("truncated") else "")
     about.append(_SNIPPETS_NOTICE if results else "")
     lines = [toolset.flatten(" ".join(filter(None, about)))]
@@ -438,6 +443,7 @@ def _head(result: Mapping[str, Any], snippet: str) -> str:
     origin, is_old = result.get("origin", ""), result.get("superseded", False)
     replaced = f"superseded by {result['supersededBy']}" if result.get("supersededBy") else "superseded"
     marks = [f"by {origin}" if origin not in ("", "untrusted") else origin, replaced if is_old else ""]
+    marks += [f"was {result['was']}"] if "was" in result else []
     more = ", ".join(filter(None, (workspace, *who_and_when, *marks)))
     head = f"{_place(result)} {result['score']:.2f} {result['confidence']}" + (f" [{more}]" if more else "")
     if heading.rsplit(" › ", 1)[-1] in snippet:

@@ -69,6 +69,14 @@ class Listing(NamedTuple):
         return folder, path[len(prefix) + 1 :] if prefix else path
 
 
+class NearNote(NamedTuple):
+    """A note that is similar in meaning to another one."""
+
+    path: str
+    similarity: float
+    """The cosine of its closest part and the mean of the other note, -1 to 1."""
+
+
 class NoteFile(NamedTuple):
     """A note as a list of notes shows it."""
 
@@ -149,6 +157,8 @@ class Marks(NamedTuple):
     """Who wrote it; of several, the least trusted."""
     speaker: str = ""
     """Who says its beginning, if the chunk begins inside a message of a conversation."""
+    written: str = ""
+    """The day when an entry of a curated file was written, as ``YYYY-MM-DD``; empty if that is not known."""
 
 
 NO_MARKS = Marks()

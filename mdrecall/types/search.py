@@ -4,6 +4,7 @@ from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
+from mdrecall.patterns import host_of
 from mdrecall.types.documents import Issue, Origin, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback
 
@@ -27,6 +28,10 @@ _T = TypeVar("_T")
 _MEDIUM_FROM, _HIGH_FROM = 0.5, 0.75
 
 
+#: Results of a search that names no number, at most: OpenClaw's six chunks hold as much as these passages.
+MOST_RESULTS = 20
+
+
 def confidence_of(score: float) -> Confidence:
     """Return a score in a word."""
     return "high" if score >= _HIGH_FROM else "medium" if score >= _MEDIUM_FROM else "low"
@@ -37,7 +42,9 @@ class SearchRequest(NamedTuple):
 
     query: str
     max_results: int | None = None
+    """As many results as there are up to this number. None means as many as carry the answer, or the setting."""
     min_score: float | None = None
+    """All results with this score, as many as the settings allow. None means the setting."""
     mode: Mode | None = None
     explain: bool = False
     """Attach a ``Why`` to each result."""
@@ -65,6 +72,11 @@ class SearchRequest(NamedTuple):
     """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
     is_prompt: bool = False
     """True if the query is what a person typed to an agent, and nobody has asked for a search."""
+
+    @property
+    def stops(self) -> bool:
+        """True if the answer may stop where the results get weak: the caller names no number and no score."""
+        return self.max_results is None and self.min_score is None
 
 
 def check_like(
@@ -162,6 +174,8 @@ class SearchResult(NamedTuple):
     superseded: bool = False
     superseded_by: str = ""
     """The path or citation of what replaces it, if the notes say so."""
+    was: str = ""
+    """The value that it has replaced, such as ``1,200 until 2026-05-03 (MEMORY.md#L4)``."""
     workspace: str = ""
     """The name of the memory that it is from, if several were searched."""
 
@@ -220,6 +234,28 @@ def _frozen(cls: type[_T]) -> type[_T]:
     return cls
 
 
+class Visible(NamedTuple):
+    """What the conversation that asks may see of the transcripts."""
+
+    paths: frozenset[str] | None = None
+    """The paths of those that it may see; None means every transcript."""
+    withheld: str = ""
+    """A sentence that says that some were withheld, and not which; empty if none were."""
+
+    def has(self, path: str) -> bool:
+        """True if a transcript may be seen."""
+        return self.paths is None or path in self.paths
+
+    def filter_issues(self, issues: Sequence[Issue]) -> tuple[Issue, ...]:
+        """Return the issues that name neither a transcript which may not be seen, nor the project of a coding agent."""
+        some = (issue for issue in issues if not host_of(issue.path))
+        return tuple(issue for issue in some if not issue.path.startswith("sessions/") or self.has(issue.path))
+
+
+#: Every transcript is visible.
+EVERYTHING = Visible()
+
+
 @_frozen
 class SearchAnswer:
     """The results of one search, best first; if there are none, ``reason`` and ``action`` say why and what to do."""
@@ -249,6 +285,8 @@ class SearchAnswer:
     withheld: str = ""
     """A sentence if conversations or entries of other projects were left out, without saying which."""
     memories: tuple[MemoryReport, ...] = ()
+    weaker: int = 0
+    """How many more results there are, left out because they are much weaker than the best."""
 
     @property
     def confidence(self) -> Confidence:
@@ -259,6 +297,10 @@ class SearchAnswer:
     def replace(self, **changes: Any) -> "SearchAnswer":
         """Return a copy with some fields changed."""
         return SearchAnswer(**vars(self) | changes)
+
+    def keep(self, results: Sequence[SearchResult]) -> "SearchAnswer":
+        """Return a copy with some of the results; the others count as weaker ones."""
+        return self.replace(results=tuple(results), weaker=self.weaker + len(self.results) - len(results))
 
     def __iter__(self) -> Iterator[SearchResult]:
         return iter(self.results)

@@ -1,14 +1,7 @@
-"""Transcripts: records, conversations and their agents, steps of coding agents, and how far one has been indexed."""
+"""Transcripts: records, conversations, steps of coding agents, and how far one has been indexed."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal, NamedTuple
-
-from mdrecall.patterns import compile_later, host_of
-from mdrecall.types.documents import Issue
-
-_AGENT_ID = compile_later(r"[a-z0-9][a-z0-9_-]{0,63}")
-
 
 #: Who speaks in text that a person has pasted.
 PASTED = "Pasted"
@@ -122,28 +115,6 @@ class MessagePage(NamedTuple):
     """True if a secret was masked in them."""
 
 
-class Visible(NamedTuple):
-    """What the conversation that asks may see of the transcripts."""
-
-    paths: frozenset[str] | None = None
-    """The paths of those that it may see; None means every transcript."""
-    withheld: str = ""
-    """A sentence that says that some were withheld, and not which; empty if none were."""
-
-    def has(self, path: str) -> bool:
-        """True if a transcript may be seen."""
-        return self.paths is None or path in self.paths
-
-    def filter_issues(self, issues: Sequence[Issue]) -> tuple[Issue, ...]:
-        """Return the issues that name neither a transcript which may not be seen, nor the project of a coding agent."""
-        some = (issue for issue in issues if not host_of(issue.path))
-        return tuple(issue for issue in some if not issue.path.startswith("sessions/") or self.has(issue.path))
-
-
-#: Every transcript is visible.
-EVERYTHING = Visible()
-
-
 class Transcript(NamedTuple):
     """How far a transcript has been indexed: in closed parts, which no longer change, and a last part, which grows."""
 
@@ -161,12 +132,3 @@ class Transcript(NamedTuple):
     """How many parts are closed."""
     seal: bytes
     """A digest that changes if what precedes the last part is no longer the same."""
-
-
-def normalize_agent_id(agent_id: str) -> str:
-    """Return an agent id as OpenClaw writes it: at most 64 lower-case letters, digits, ``_`` and ``-``."""
-    bare = agent_id.strip().lower()
-    if _AGENT_ID.fullmatch(bare):
-        return bare
-    bare = re.sub(r"[^a-z0-9_-]+", "-", bare).strip("-")[:64]
-    return bare or "main"

@@ -49,7 +49,7 @@ def test_search_that_finds_nothing_says_why_and_exits_with_1(workspace: Workspac
     workspace.write("MEMORY.md", "text")
     ran = run("search", "zebra", "--mode", "keyword")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("No results (no_match).")
+    assert ran.err == "Nothing in the memory matches these words: try others, or part of a name.\n"
 
 
 def test_get_prints_the_very_lines(workspace: Workspace, run: Run) -> None:

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from mdrecall.text.statements import find_conflicts
+from mdrecall.life.supersede import find_conflicts
 from tests.cli.conftest import Run, run_in_this_process
 from tests.conftest import Workspace
 

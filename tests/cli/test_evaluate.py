@@ -103,6 +103,10 @@ def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace,
     ran = run("eval", "q.jsonl")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.split("\n\n")[:2] == ["5 questions, 1 missed", LISTED]
+    bars = [line.split() for line in ran.out.split("\n\n")[-1].splitlines()]
+    assert [(bar[-1], len(bar[-2]) if "█" in bar[-2] else 0) for bar in bars] == [
+        ("3", 36), ("1", 12), ("0", 0), ("0", 0), ("1", 12)
+    ]  # fmt: skip
 
 
 def test_questions_that_no_note_answers_are_told_apart(notes: Workspace, run: Run) -> None:

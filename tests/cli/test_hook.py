@@ -20,7 +20,7 @@ from mdrecall import Memory
 from mdrecall.cli import start
 from mdrecall.cli.hook import run_hook as run_hook_command
 from mdrecall.cli.options import Caller
-from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code
+from mdrecall.cli.start import HOOK_SECONDS
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import RecallError
 from mdrecall.hosts.agreeing import only_agrees
@@ -29,7 +29,7 @@ from mdrecall.hosts.table import find_host, render_hooks
 from tests.cli.conftest import Ran, Run
 from tests.cli.test_output import Terminal
 from tests.conftest import Workspace
-from tests.doors.doors import Pipes, ask_warm, listening, stranger
+from tests.doors.doors import GREETING, Pipes, ask_warm, listening, stranger
 from tests.processes import PATIENCE_S, marked, until
 
 Hook = Callable[..., Ran]
@@ -384,7 +384,7 @@ def test_if_a_warm_process_hangs_there_is_time_left_to_answer_without_it(notes: 
 
     def greet(connection: Pipes) -> None:
         greeted.append(connection)
-        connection.send(GREETING + describe_code())
+        connection.send(GREETING)
         while True:
             connection.read()
 

@@ -15,6 +15,7 @@ from mdrecall.cli.install import _make_path
 from mdrecall.cli.main import _silence_stdout, main
 from mdrecall.cli.output import (
     confirm_deletion,
+    count_rows,
     plural,
     print_error,
     print_issues,
@@ -56,17 +57,56 @@ def result(**more: Any) -> SearchResult:
 
 
 def test_a_result_is_its_score_its_citation_its_lines_and_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(), result(match_end_line=4, heading="", snippet="\x1b[2Jx"))))
+    print_answer(SearchAnswer((result(), result(heading="", snippet="\x1b[2Jx"), result(heading="memory"))), "pool")
     assert capsys.readouterr().out == (
-        "0.457 medium  memory/a.md#L3-L9  match L4-L5  Zoo › Pool\n    the walrus\n    sleeps\n\n"
-        "0.457 medium  memory/a.md#L3-L9  match L4\n    \ufffd[2Jx\n"
+        "0.457 medium  memory/a.md#L3-L9  Zoo › Pool\n    the walrus\n    sleeps\n\n"
+        "0.457 medium  memory/a.md#L3-L9\n    \ufffd[2Jx\n\n"
+        "0.457 medium  memory/a.md#L3-L9\n    the walrus\n    sleeps\n"
     )
+
+
+def long_result(number: int, **more: Any) -> SearchResult:
+    lines = "\n".join(f"- {'walrus' if place == 4 else 'filler'} {place}" for place in range(1, 10))
+    return result(path=f"memory/{number}.md", start_line=1, end_line=9, snippet=lines, heading="", **more)
+
+
+def test_the_best_result_has_the_lines_around_its_matches_and_the_others_have_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_answer(SearchAnswer((long_result(1), long_result(2))), "where is the walrus?")
+    first, second = capsys.readouterr().out.split("\n\n")
+    assert first.splitlines()[1:] == ["    - filler 3", "    - walrus 4", "    - filler 5"]
+    assert second.splitlines()[1:] == ["    - walrus 4"]
+
+
+@pytest.mark.parametrize(("caution", "shown"), [("", 12), ("Not sure.", 6)])
+def test_an_answer_fills_a_screen_and_counts_the_rest(
+    caution: str, shown: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = SearchAnswer(tuple(map(long_result, range(18))), caution=caution, weaker=2)
+    print_answer(answer, "walrus")
+    out, err = capsys.readouterr()
+    assert out.count("walrus") == shown
+    assert len(out.splitlines()) <= (20 if caution else 40)
+    assert err.endswith(f"{20 - shown} weaker results: -n 20\n")
+    print_answer(answer, "walrus", is_short=False)
+    out, err = capsys.readouterr()
+    assert out.count("walrus") == 18
+    assert err.endswith("2 weaker results: -n 20\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"), [("a" * 80, 1), ("a" * 81, 2), ("海" * 41, 2), ("\x1b[1ma\x1b[0m", 1), ("\n", 2)]
+)
+def test_rows_are_counted_as_a_terminal_wraps_them(text: str, rows: int) -> None:
+    assert count_rows(text) == rows
 
 
 def test_a_result_names_its_speaker_and_its_day_where_its_lines_and_its_path_do_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_answer(SearchAnswer((result(speaker="Ana", date="2026-03-01"), result(speaker="walrus", date=""))))
+    answer = SearchAnswer((result(speaker="Ana", date="2026-03-01"), result(speaker="walrus", date="")))
+    print_answer(answer, "pool")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("Zoo › Pool  [Ana, 2026-03-01]")
     assert lines[4].endswith("Zoo › Pool")
@@ -74,17 +114,17 @@ def test_a_result_names_its_speaker_and_its_day_where_its_lines_and_its_path_do_
 
 def test_an_explanation_is_a_line_for_each_part_that_has_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     why = (("words", 0.2, "the passage has walrus 60%"), ("coverage", 0.6, ""), ("decay", 0.5, "age reduces it"))
-    print_answer(SearchAnswer((result(why=why),)))
+    print_answer(SearchAnswer((result(why=why),)), "pool")
     assert capsys.readouterr().out.splitlines()[3:] == ["    why: the passage has walrus 60%", "    age reduces it"]
 
 
 def test_a_caution_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(),), caution="Probably not in memory: even the best match is weak."))
-    assert capsys.readouterr().err == "Probably not in memory: even the best match is weak.\n"
+    print_answer(SearchAnswer((result(),), caution="Not sure."), "a")
+    assert capsys.readouterr().err == "Not sure.\n"
 
 
 def test_a_good_answer_says_nothing_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(),)))
+    print_answer(SearchAnswer((result(),)), "pool")
     assert capsys.readouterr().err == ""
 
 
@@ -95,7 +135,7 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
         degraded="no key", fallback="openai is down", not_reranked="the model is missing.",
         withheld="2 results are private.",
     )  # fmt: skip
-    print_answer(limited)
+    print_answer(limited, "pool")
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
@@ -106,12 +146,12 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
         "Used the embeddings of local instead: openai is down.",
         "Not reranked: the model is missing.",
         "2 results are private.",
-        "No results (no_match). Try others.",
+        "Try others.",
     ]
 
 
 def test_a_result_of_a_reranker_says_who_scored_it(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(scored_by="a\x07model", query="seals"),)))
+    print_answer(SearchAnswer((result(scored_by="a\x07model", query="seals"),)), "pool")
     headline = capsys.readouterr().out.splitlines()[0]
     assert headline.endswith('Zoo › Pool  scored by a\ufffdmodel  for "seals"')
 

@@ -1,5 +1,6 @@
 """A process with an open memory answers the commands of others, and none of them depends on it."""
 
+import json
 import os
 import pty
 import select
@@ -21,14 +22,15 @@ from mdrecall import Memory
 from mdrecall.cli import start, warm_server
 from mdrecall.cli.index import _wait
 from mdrecall.cli.main import answer
-from mdrecall.cli.start import GREETING, ask, describe_code, find_pipe_folder, name_pipe
-from mdrecall.cli.warm_server import Printed, Request, WarmDoor
+from mdrecall.cli.start import ask, find_pipe_folder, name_pipe
+from mdrecall.cli.warm_server import Printed, WarmDoor
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
-from tests.doors.doors import Pipes, ask_warm, connect, list_pipes, listening, stranger
+from tests.doors.doors import GREETING, Pipes, ask_warm, connect, list_pipes, listening, stranger
 from tests.doors.mcp import McpServer
 from tests.processes import PATIENCE_S, until
 
+PACKED = start._pack_request(["get", "MEMORY.md"], {}, "/")
 NOTES = {
     "MEMORY.md": "# Ana\n\nAna prefers green tea, and Zürich in May.\n",
     "memory/2026-02-10.md": "# Deploy\n\nThe deploy of DEC-0054 failed: the disk was full. 深色模式\n",
@@ -105,7 +107,7 @@ def test_a_warm_answer_is_the_cold_one_byte_for_byte(
 def test_only_on_a_terminal_are_outputs_and_errors_in_the_order_of_printing(
     are_terminals: tuple[bool, bool], printed: str
 ) -> None:
-    streams = Printed(Request([], {}, "/", are_terminals, ("utf-8", "utf-8")))
+    streams = Printed(are_terminals, ("utf-8", "utf-8"))
     for stream, text in ((streams.stdout, "a"), (streams.stderr, "b"), (streams.stdout, "c")):
         stream.write(text)
     assert "".join(text for text in streams.pack().decode() if text in "abc") == printed
@@ -170,8 +172,8 @@ def test_another_folder_is_declined(open_door: WarmDoor, notes: Workspace, tmp_p
 def test_settings_that_switch_it_off_open_no_pipe(notes: Workspace, run_process: Run) -> None:
     config = Path(notes.path, "off.json")
     config.write_text('{"mdrecall": {"warm": {"enabled": false}}}')
-    with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(notes.env, answer)) as door:
-        door.open(memory)
+    with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(memory, notes.env, answer)) as door:
+        door.open()
     assert list_pipes(notes.env) == []
     refused = run_process("warm", "--config", str(config))
     assert refused.code == 2
@@ -262,8 +264,8 @@ def test_a_folder_that_is_not_private_is_not_used(
     else:
         folder.mkdir()
         folder.chmod(0o755)
-    with Memory.open(env=notes.env) as memory, closing(WarmDoor(notes.env, answer)) as door:
-        door.open(memory)
+    with Memory.open(env=notes.env) as memory, closing(WarmDoor(memory, notes.env, answer)) as door:
+        door.open()
         time.sleep(0.2)
         assert not folder.is_dir() or os.listdir(folder) == []
         assert ask_warm(["get", "MEMORY.md"], notes.env) is None
@@ -299,7 +301,8 @@ def greet_and_say(*replies: bytes) -> Callable[[Pipes], None]:
     """A program that greets as mdrecall does, reads the request, and then says this."""
 
     def serve(connection: Pipes) -> None:
-        connection.send(GREETING + describe_code())
+        connection.read()
+        connection.send(GREETING)
         for reply in replies:
             connection.read()
             connection.send(reply)
@@ -313,12 +316,14 @@ def say(greeting: bytes) -> Callable[[Pipes], None]:
 
 STRANGERS: dict[str, Callable[[Pipes], None]] = {
     "closes at once": lambda connection: None,
-    "another version": say(GREETING + describe_code().replace(b"0", b"9")),
+    "another version": say(GREETING.replace(b"0", b"9")),
     "no mdrecall": say(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20),
     "dies after the greeting": greet_and_say(),
     "dies after the request": greet_and_say(b""),
-    "dies in its answer": greet_and_say(b"A\0\0\1\0half"),
-    "too much": greet_and_say(b"A\xff\xff\xff\xff"),
+    "dies in its answer": greet_and_say(start._ANSWER + b"0000"),
+    "no answer": greet_and_say(start._ANSWER + b'"}}\n'),
+    "no bytes": greet_and_say(start._ANSWER + b'zz"}}\n'),
+    "an error": greet_and_say(b'{"jsonrpc":"2.0","id":1,"error":{}}\n'),
 }
 
 
@@ -332,7 +337,7 @@ def test_a_command_answers_whatever_listens(serve: Callable[[Pipes], None], note
 def test_a_process_on_a_busy_machine_may_take_its_time_to_greet(notes: Workspace, run_process: Run) -> None:
     def answer_slowly(connection: Pipes) -> None:
         time.sleep(0.3)
-        greet_and_say(b"A\0\0\0\x0a\0\0\0\0\0\x04warm")(connection)
+        greet_and_say(start._ANSWER + b"\0\0\0\0\0\x04warm".hex().encode() + b'"}}\n')(connection)
 
     with stranger(notes.env, answer_slowly):
         assert run_process("get", "MEMORY.md") == (0, "warm", "")
@@ -348,26 +353,38 @@ def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run_pro
     [
         b"",
         b"GET / HTTP/1.1\r\n\r\n",
-        b"\xff\xff\xff\xff" + b"x" * 100_000,
-        b"\0\0\0\0",
-        b"\0\0\0\x03a\0b",
-        b"\0\0\0\x20" + b"/\x0000\0no-such\0utf-8\x001\0search".ljust(32, b"x"),
-        b"\0\0\0\x20" + b"/\x0000\0utf-8\0utf-8\x00-1\0search".ljust(32, b"x"),
-        b"\0\0\0\x40half of a request",
+        b"x" * 2_000_000 + b"\n",
+        b"\0\n" * 100,
+        PACKED[: len(PACKED) // 2],
+        PACKED.replace(b'"arguments":["get",', b'"arguments":["index",'),
+        PACKED.replace(b'"arguments":["get","MEMORY.md"]', b'"arguments":[]'),
+        PACKED.replace(b'"cwd":["/"]', b'"cwd":[]'),
+        PACKED.replace(b'"encodings"', b'"encoding"'),
+        PACKED.replace(b"commands/run", b"tools/list"),
+        PACKED.replace(b'"id":1', b'"id":[]'),
     ],
 )
 def test_garbage_is_declined_and_the_next_command_answered(
-    request_: bytes, open_door: WarmDoor, notes: Workspace
+    request_: bytes, open_door: WarmDoor, notes: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(warm_server, "_SILENCE_S", 0.2)
     with closing(connect(notes.env)) as connection:
-        with suppress(OSError):
-            connection.send(request_)
         said = b""
+        with suppress(OSError):
+            connection.send(start._HELLO + request_)
         with suppress(OSError):
             while part := connection.read():
                 said += part
-    assert said.removeprefix(GREETING + describe_code()) in (b"", b"D\0\0\0\0")
+    assert said.startswith(GREETING)
+    for line in said.removeprefix(GREETING).splitlines():
+        assert "error" in json.loads(line)
     assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
+
+
+def test_a_text_that_json_escapes_arrives_as_it_is(open_door: WarmDoor, notes: Workspace) -> None:
+    odd = 'a "quoted"\n\t\\ \x1f\x7f text\u2028 👩'
+    assert ask_warm(["note", odd, "--file", "odd"], notes.env) is not None
+    assert Path(notes.path, "memory/odd.md").read_text().rstrip("\n") == odd
 
 
 def test_silent_clients_take_no_more_than_their_places(open_door: WarmDoor, notes: Workspace) -> None:
@@ -382,14 +399,31 @@ def test_silent_clients_take_no_more_than_their_places(open_door: WarmDoor, note
             connection.close()
 
 
+def test_commands_that_ask_and_leave_take_no_more_threads_than_there_are_places(
+    open_door: WarmDoor, notes: Workspace
+) -> None:
+    may_end = threading.Event()
+    open_door._answer = lambda **params: b"\0" * may_end.wait(PATIENCE_S)  # type: ignore[method-assign]
+    for _ in range(3 * warm_server._MAX_CLIENTS):
+        with closing(connect(notes.env)) as connection, suppress(OSError):
+            connection.send(start._HELLO + PACKED)
+            # Its greeting: from here on the request is in the hands of a thread, or about to be.
+            connection.read()
+    try:
+        working = [thread for thread in threading.enumerate() if thread.name == "mdrecall-warm-work"]
+        assert 0 < len(working) <= warm_server._MAX_CLIENTS
+    finally:
+        may_end.set()
+
+
 def test_a_client_that_does_not_read_is_left(
     open_door: WarmDoor, notes: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_server, "_SEND_S", 0.1)
+    monkeypatch.setattr(warm_server, "_SILENCE_S", 0.1)
     notes.write("memory/large.md", "tea and more tea\n" * 60_000)
     request = start._pack_request(["get", "memory/large.md", "--json"], notes.env, os.getcwd())
     with closing(connect(notes.env)) as connection:
-        connection.send(request)
+        connection.send(start._HELLO + request)
         assert until(lambda: all(thread.name != "mdrecall-warm-answer" for thread in threading.enumerate()))
     assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
 
@@ -398,11 +432,11 @@ def test_a_note_is_not_written_twice_when_the_answer_is_lost(notes: Workspace, r
     with Memory.open(env=notes.env) as memory, listening(memory, notes.env) as door:
         answer = door._answer
 
-        def lose(memory: Memory, request: warm_server.Request) -> bytes:
-            answer(memory, request)
+        def lose(**params: list[str]) -> bytes:
+            answer(**params)
             raise OSError("The connection is lost.")
 
-        door._answer = lose  # type: ignore[method-assign]
+        door._answer = lose  # type: ignore[method-assign,assignment]
         assert ask_warm(["note", "Ben likes rye bread", "--file", "food"], notes.env) is None
     ran = run_process("note", "Ben likes rye bread", "--file", "food")
     assert ran.code == 0
@@ -489,7 +523,8 @@ def test_a_warm_process_ends_on_a_signal_and_when_nobody_asks(notes: Workspace) 
         assert process.wait(PATIENCE_S) == 0
     assert list_pipes(notes.env) == []
     reader, writer = os.pipe()
-    _wait(WarmDoor(notes.env, answer), 0.05, reader)
+    with Memory.open(env=notes.env) as memory:
+        _wait(WarmDoor(memory, notes.env, answer), 0.05, reader)
     assert not select.select([reader], [], [], 0)[0]
     os.close(reader)
     os.close(writer)

@@ -154,7 +154,7 @@ def test_the_memories_of_all_agents_are_searched_at_once(workspace: Workspace, r
     }
     assert [each["workspace"] for each in found.json["memories"]] == ["main", "second"]
     printed = run("search", "walrus", "--all-agents", "-n", "2")
-    assert "  second  MEMORY.md#L1  " in printed.out
+    assert "  second  MEMORY.md#L1\n" in printed.out
     assert "chess" in run("get", "MEMORY.md", "--agent", "second").out
 
 
@@ -164,10 +164,12 @@ def test_several_folders_are_searched_at_once(workspace: Workspace, run: Run, tm
     (tmp_path / "club/MEMORY.md").write_text("The walrus plays chess.\n")
     folders = ("--workspace", f"Mine={workspace.path}", "--workspace", str(tmp_path / "club"))
     assert {hit["workspace"] for hit in run("search", "walrus", *folders, "--json").json["results"]} == {"mine", "club"}
-    nothing = run("search", "zeppelin", "--min-score", "1", *folders)
+    nothing = run("search", "walrus zeppelin", "--min-score", "1", *folders)
     assert nothing.code == 1
-    assert "club: no results (" in nothing.err
-    assert "mine: no results (" in nothing.err
+    assert "club: The best match" in nothing.err
+    assert "mine: The best match" in nothing.err
+    same = run("search", "zeppelin", "--mode", "keyword", *folders)
+    assert (same.code, same.err) == (1, "Nothing in the memory matches these words: try others, or part of a name.\n")
     alone = run("search", "walrus", "--workspace", str(tmp_path / "club"), "--json")
     assert "workspace" not in alone.json["results"][0]
     wrong = run("search", "walrus", "--all-agents", *folders)

@@ -70,7 +70,7 @@ def test_the_values_of_another_agent_do_not_count(tmp_path: Path) -> None:
     other = {"id": "second", "memorySearch": {"query": {"maxResults": 1}}}
     content = {"agents": {"list": [{"id": "main", "default": True}, other]}}
     folder(tmp_path / ".openclaw" / "workspace-second")
-    assert value(tmp_path, content, MAX) == 20
+    assert value(tmp_path, content, MAX) is None
     assert value(tmp_path, content, MAX, agent="second") == 1
 
 

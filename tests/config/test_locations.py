@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.environment import default_workspace, expand, find_locations, shorten
+from mdrecall.config.layers import normalize_agent_id
 from mdrecall.config.load import load
 from mdrecall.errors import WorkspaceError
-from mdrecall.types.transcripts import normalize_agent_id
 from tests.config import files_below, folder, loaded, openclaw_home, write
 
 

@@ -106,7 +106,7 @@ def test_a_file_that_is_not_utf8_cannot_be_read(tmp_path: Path) -> None:
 def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
     result = loaded(tmp_path, "")
     assert result.files == ("~/.openclaw/openclaw.json",)
-    assert result.settings.memory_search.query.max_results == 20
+    assert result.settings.memory_search.query.max_results is None
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
+from mdrecall.cli import start
 from mdrecall.cli.main import answer, main
 from mdrecall.cli.output import REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.start import ask, find_pipe_folder, locate_pipes, name_pipe, unpack
@@ -41,6 +42,8 @@ from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
 from tests.doors.calls import Call
 from tests.processes import PATIENCE_S, until
 
+#: What a process that listens says first.
+GREETING = start._GREETING % start.describe_code().hex().encode()
 _BAD = "bad argument"
 _OUTCOMES = {"FileMissing": "missing"} | dict.fromkeys(
     ("QueryError", "UsageError", "PathRefused", "NothingToWrite"), _BAD
@@ -165,8 +168,8 @@ def run_in_process(arguments: list[str]) -> tuple[int, str]:
 def listening(memory: Memory, env: Mapping[str, str]) -> Iterator[WarmDoor]:
     """A process, which is this one, that answers the commands of others from an open memory."""
     assert memory.loaded
-    with closing(WarmDoor(env, answer)) as door:
-        door.open(memory)
+    with closing(WarmDoor(memory, env, answer)) as door:
+        door.open()
         assert until(lambda: any(name.endswith(".pipe") for name in list_pipes(env)))
         yield door
 

@@ -97,6 +97,33 @@ def test_every_passage_of_a_chunk_has_a_vector(embedder: EncoderEmbedder) -> Non
     assert {several.vector, unknown.vector, single.vector} == {b""}
 
 
+def test_a_passage_that_was_just_embedded_is_not_embedded_again(embedder: EncoderEmbedder) -> None:
+    (both,) = embedder.embed_chunks([EmbedInput("", "The brake squeaks.\n\n# Shop\n\nIt repairs bikes.")])
+    assert len(both.passages) == 2 * embedder.dimensions
+    # Whatever has to be embedded raises an error from now on.
+    embedder.interrupt()
+    (again,) = embedder.embed_chunks([EmbedInput("", "# Shop\n\nIt repairs bikes.")])
+    assert again.passages == both.passages[embedder.dimensions :]
+    with pytest.raises(EmbedderUnavailable):
+        embedder.embed_chunks([EmbedInput("", "It is new.")])
+
+
+def test_the_marks_of_markdown_make_no_difference(embedder: EncoderEmbedder) -> None:
+    plain, marked = embedder.embed_chunks(
+        [EmbedInput("", "Call the shop about the brake"), EmbedInput("", "- [ ] **Call** the `shop` about the _brake_")]
+    )
+    assert marked.passages == plain.passages
+    assert embedder.embed_query("is it the brake?", {}) != embedder.embed_query("is it the brake", {})
+
+
+def test_a_passage_in_another_script_has_no_vector(embedder: EncoderEmbedder) -> None:
+    mixed, other = embedder.embed_chunks(
+        [EmbedInput("", "Das Rad heißt бицикл."), EmbedInput("", "自転車の修理 brake")]
+    )
+    assert any(mixed.passages)
+    assert other.passages == bytes(embedder.dimensions)
+
+
 def test_the_fingerprint_is_that_of_the_file(path: Path, tmp_path: Path, embedder: EncoderEmbedder) -> None:
     other = tmp_path / "other.bin"
     write_encoder(other, seed=1)

@@ -181,6 +181,13 @@ def test_nobody_waits_for_an_hour(clock: Clock) -> None:
         assert len(stand_in.requests) == 1
 
 
+def test_a_stand_in_leaves_no_pause_to_the_next_one_on_its_port(clock: Clock) -> None:
+    with serving(faults.rate_limited(3600)) as (stand_in, server), pytest.raises(RateLimited):
+        ask(server)
+    with pytest.raises(EmbedderUnavailable, match="cannot be reached"):
+        ask(server_for(stand_in), ONCE)
+
+
 def test_a_query_does_not_wait_longer_than_it_may(clock: Clock) -> None:
     with serving(faults.rate_limited(5)) as (stand_in, server):
         with pytest.raises(RateLimited, match="returned status 429"):

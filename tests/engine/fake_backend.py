@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mdrecall.interfaces import Index
-from mdrecall.types.documents import Issue
-from mdrecall.types.note_map import NearNote, NoteMap
+from mdrecall.types.documents import Issue, NearNote
 from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult
 from mdrecall.types.sync import Probe, ProgressCallback, SourceStatus, Status, SyncReport, WatchEvent
 
@@ -119,9 +118,6 @@ class _FakeIndex:
 
     def find_text(self, path: str) -> str | None:
         return None
-
-    def draw_map(self) -> NoteMap:
-        return NoteMap()
 
     def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
         return ()

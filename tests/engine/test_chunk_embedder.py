@@ -49,8 +49,9 @@ class Bench(NamedTuple):
         options = RankingOptions(max_results=10, min_score=0.0, mode="hybrid", vector_weight=0.35)
         return Searcher(self.store.chunks, Analyser(), options, leg).search(SearchRequest(query, explain=True))
 
-    def tables(self) -> set[str]:
-        return {f"vectors_{space.id}" for space in self.store.vectors.spaces()}
+    def list_models(self) -> list[str]:
+        """The models that have vectors, the newest first."""
+        return [space.space.model for space in self.store.vectors.spaces()]
 
 
 @pytest.fixture
@@ -294,7 +295,8 @@ def test_fewer_vectors_than_texts_are_not_stored(bench: Bench) -> None:
 
     filled = bench.fill(Forgetful())
     assert (filled.is_complete, filled.error) == (False, "test returned 1 vectors for 2 texts.")
-    assert bench.store.chunks.count(1) == bench.store.admin.content_sizes().cached == 0
+    (space,) = bench.store.vectors.spaces()
+    assert bench.store.chunks.count(space.id) == bench.store.admin.content_sizes().cached == 0
 
 
 def test_the_old_vectors_serve_until_a_new_model_has_all_of_its_own(bench: Bench) -> None:
@@ -307,14 +309,14 @@ def test_the_old_vectors_serve_until_a_new_model_has_all_of_its_own(bench: Bench
     assert (untouched.mode, untouched.degraded, untouched[0].path) == ("hybrid", "", "memory/a.md")
     new.before_answer = _Stop(1, EmbedderUnavailable("gone"))
     assert not bench.fill(new).is_complete
-    assert bench.tables() == {"vectors_1", "vectors_2"}
+    assert bench.list_models() == ["new", "old"]
     between = bench.search("tusker", new, older)
     assert (between.mode, between.degraded, between[0].path) == ("hybrid", "", "memory/a.md")
     assert (old.queries, new.queries) == (["tusker", "tusker"], [])
     assert bench.search("walrus", new)[0].path == "memory/a.md"
     new.before_answer = lambda: None
     assert bench.fill(new).is_complete
-    assert bench.tables() == {"vectors_2"}
+    assert bench.list_models() == ["new"]
     after = bench.search("tusker", new, older)
     assert (after.mode, after.degraded, after[0].path) == ("hybrid", "", "memory/a.md")
     assert (len(old.queries), new.queries[-1]) == (2, "tusker")
@@ -345,7 +347,7 @@ def test_another_endpoint_of_the_same_model_goes_on_with_the_old_vectors(bench: 
     assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "memory/a.md")
     assert moved.queries == ["tusker"]
     bench.fill(moved)
-    assert bench.tables() == {"vectors_2"}
+    assert [space.space.fingerprint for space in bench.store.vectors.spaces()] == ["http://two"]
 
 
 def test_going_back_to_an_earlier_model_takes_its_vectors_from_the_cache(bench: Bench) -> None:
@@ -354,7 +356,7 @@ def test_going_back_to_an_earlier_model_takes_its_vectors_from_the_cache(bench: 
     bench.fill(one)
     bench.fill(two)
     assert bench.fill(one) == EmbedReport(from_cache=2)
-    assert bench.tables() == {"vectors_1"}
+    assert bench.list_models() == ["one"]
 
 
 def test_old_vectors_that_go_while_a_query_is_embedded_leave_the_words_and_the_index(bench: Bench) -> None:

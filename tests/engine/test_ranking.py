@@ -353,3 +353,19 @@ def test_every_ticket_is_found_in_its_note_whatever_its_age(workspace: Workspace
         if best.path != tickets[ticket] or ticket not in best.snippet:
             wrong.append(ticket)
     assert wrong == []
+
+
+def test_the_own_note_of_whom_a_question_names_comes_first(workspace: Workspace) -> None:
+    fill(
+        workspace,
+        {
+            "memory/people/alice.md": "# Alice\n\n- Lives in Porto.\n- Plays the cello.\n",
+            "memory/2026-03-01.md": "Alice and Bruno talked about where to live; Bruno wants to live in Rome.\n",
+        },
+    )
+    for number in range(1, 10):
+        workspace.write(f"memory/2026-02-0{number}.md", f"Talked to Alice about the garden, bed {number}.\n")
+    memory = workspace.memory()
+    assert paths(memory.search("where does Alice live"))[0] == "memory/people/alice.md"
+    # It gains nothing where it says no more than the name.
+    assert paths(memory.search("garden of Alice"))[0].startswith("memory/2026-02")

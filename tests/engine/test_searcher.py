@@ -89,7 +89,7 @@ def test_a_score_means_the_same_in_small_and_large_workspaces(workspace: Workspa
     for number in range(count):
         workspace.write(f"memory/{number}.md", f"note {number} about the weather and lunch code\n")
     answer = workspace.memory().search("recovery code vault", min_score=0)
-    assert answer[0].score == pytest.approx(0.937, abs=0.01)
+    assert answer[0].score == pytest.approx(0.955, abs=0.01)
     assert answer[1].score < 0.5
 
 
@@ -238,3 +238,14 @@ def test_of_a_very_long_query_only_the_beginning_is_embedded(workspace: Workspac
     memory = workspace.memory()
     long = "walrus " + "ice " * 2_000
     assert memory.search(long + "and more " * 100_000, min_score=0).results == memory.search(long, min_score=0).results
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [("kuberentes", True), ("electrcity", True), ("xlectricity", False), ("strem", False)],
+)
+def test_a_word_that_no_note_holds_may_be_misspelt(workspace: Workspace, typed: str, found: bool) -> None:
+    workspace.write("memory/a.md", "Kubernetes needs electricity from the stream\n")
+    workspace.write("memory/b.md", "lunch with Ana\n")
+    answer = workspace.memory().search(typed, mode="keyword")
+    assert [result.path for result in answer] == (["memory/a.md"] if found else [])

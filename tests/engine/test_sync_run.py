@@ -54,11 +54,10 @@ def test_callers_together_want_everything_that_each_wants() -> None:
     one = SyncRequest(progress=lambda done: seen.append(f"one {done.label}"), stop=lambda: True, wait_s=1.0)
     two = SyncRequest(force=True, wait_s=3.0)
     merged = merge_requests([one, two])
-    assert (merged.force, merged.purge, merged.wait_s, merged.stop()) == (True, False, 3.0, False)
+    assert (merged.force, merged.wait_s, merged.stop()) == (True, 3.0, False)
     assert merged.progress
     merged.progress(Progress(1, 2, "indexing"))
     assert seen == ["one indexing"]
-    assert merge_requests([one, SyncRequest(purge=True)]).purge
     assert merge_requests([one, SyncRequest()]).wait_s is None
     assert merge_requests([two]).progress is None
     assert merge_requests([one, one]).stop()

@@ -159,7 +159,9 @@ def test_a_search_can_be_limited_to_days(
 
 
 def test_limits_hold_for_every_result(filled: Workspace) -> None:
-    answer = filled.memory().search("plan trip dentist harbour", now=NOW, since="2026-03-04", until="2026-03-10")
+    answer = filled.memory().search(
+        "plan trip dentist harbour", now=NOW, since="2026-03-04", until="2026-03-10", max_results=9
+    )
     assert {result.date for result in answer} <= {"2026-03-04", "2026-03-10"} | {""}
     assert "dentist.md" in paths(answer)
 

@@ -29,12 +29,17 @@ OTHERS = {
     ".config/goose/.goosehints": "Be kind.",
     ".config/zed/settings.json": '{\n\t// the theme\n\t"theme": "One Dark",\n}\n',
     ".copilot/mcp-config.json": '{"mcpServers": {"other": {"command": "other"}}}\n',
+    ".hermes/config.yaml": "model: m  # mine\r\nmemory:\r\n  provider: 'mem0'  # or none\r\nmcp:\r\n- a\r\n",
     ".gemini/settings.json": '{"security": {}}\r\n',
     ".qwen/settings.json": '{\r\n  "hooks": {\r\n    "Stop": []\r\n  }\r\n}\r\n',
     ".codeium/windsurf/memories/global_rules.md": "# Rules\n",
 }
+#: Where OpenClaw is set up, its workspace is the memory: tests/mcp_server/test_install_openclaw.py installs it.
 SCOPES = [
-    (host, scope) for host in INSTALLABLE for scope in ("user", "project") if (host, scope) != ("copilot", "project")
+    (host, scope)
+    for host in INSTALLABLE
+    for scope in ("user", "project")
+    if (host, scope) not in (("copilot", "project"), ("hermes", "project")) and host != "openclaw"
 ]
 
 
@@ -45,7 +50,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.skip("The folders of this system's programs are others.")
     for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
         monkeypatch.delenv(name)
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "project").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -214,6 +219,102 @@ def test_yaml_is_not_edited_and_the_lines_are_told(base: Path, capsys: pytest.Ca
     main(["uninstall", "goose"])
     assert "Remove mdrecall from extensions" in capsys.readouterr().err
     assert config.read_text() == written
+
+
+HERMES_PLUGIN = ".hermes/plugins/mdrecall"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "memory:\n  provider: mdrecall\n"),
+        ("", "memory:\n  provider: mdrecall\n"),
+        ("# mine\nmodel: m", "# mine\nmodel: m\nmemory:\n  provider: mdrecall\n"),
+        ("memory:\n  provider: mem0\n", "memory:\n  provider: mdrecall\n"),
+        ("memory: # x\n\n  # y\n  honcho:\n    provider: z\nb:\n- c", None),
+        ("a: |\n  memory:\n    provider: b\nmemory:\n    provider:   # none\n    limit: 2", None),
+    ],
+)
+def test_hermes_gets_one_line_and_everything_comes_back(base: Path, text: str | None, expected: str | None) -> None:
+    config = base / "home/.hermes/config.yaml"
+    config.unlink() if text is None else config.write_text(text)
+    before = tree(base)
+    assert main(["install", "hermes", "--dry-run"]) == 0
+    assert tree(base) == before
+    install("hermes")
+    written = config.read_text()
+    assert expected in (written, None)
+    added = set(written.split("\n")) - set((text or "").split("\n"))
+    assert [line.partition(" #")[0].strip() for line in added if "provider" in line] == ["provider: mdrecall"]
+    # Python leaves what it has compiled beside a file that it imports.
+    (base / "home" / HERMES_PLUGIN / "__pycache__").mkdir()
+    (base / "home" / HERMES_PLUGIN / "__pycache__/__init__.cpython-311.pyc").write_bytes(b"\xff")
+    install("hermes")
+    assert main(["install", "hermes", "--remove"]) == 0
+    assert tree(base) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["memory: {limit: 2}\n", "memory:\n  provider: &x mem0\n", "memory:\n- a\n", "{}", "a: 'b\n'\n",
+     "memory:\n  'provider': x\n", "memory:\n  provider: a\n    b\n",
+     "memory:\n  limit: 2\nmemory:\n  limit: 3\n", "a: 1\n---\nb: 1\n"],
+)  # fmt: skip
+def test_what_is_not_sure_in_hermes_is_for_a_person(base: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = base / "home/.hermes/config.yaml"
+    config.write_text(text)
+    before = tree(base)
+    install("hermes")
+    assert 'which mdrecall does not edit:\n\nmemory:\n  provider: "mdrecall"\n' in capsys.readouterr().out
+    assert config.read_text() == text
+    assert main(["install", "hermes", "--remove"]) == 0
+    assert "Remove mdrecall from memory in it yourself" in capsys.readouterr().err
+    assert tree(base) == before
+
+
+def test_hermes_goes_back_to_its_provider_although_it_has_written_its_file_anew(base: Path) -> None:
+    config = base / "home/.hermes/config.yaml"
+    install("hermes")
+    assert config.read_bytes().splitlines()[2] == b"  provider: mdrecall  # or none"
+    config.write_text("memory:\n  limit: 2\n  provider: mdrecall\n  provider_note: x\nadded: 1\n")
+    install("hermes")
+    assert main(["install", "hermes", "--remove"]) == 0
+    assert config.read_text() == "memory:\n  limit: 2\n  provider: 'mem0'\n  provider_note: x\nadded: 1\n"
+    config.write_text("memory:\n  provider: mdrecall\n")
+    # Without a receipt nobody knows what was there.
+    assert main(["install", "hermes", "--remove"]) == 0
+    assert config.read_text() == "memory:\n  provider: ''\n"
+
+
+def test_without_hermes_nothing_is_written(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(base / "home/.hermes")
+    before = tree(base)
+    for arguments, message in (
+        ((), "There is no folder of Hermes at"),
+        (("--workspace", "x"), "--workspace does not work with hermes"),
+    ):
+        assert main(["install", "hermes", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    (base / "home/.hermes").mkdir()
+    assert main(["install", "hermes", "--scope", "project"]) == 2
+    assert "no configuration for a project" in capsys.readouterr().err
+    (base / "home/.hermes").rmdir()
+    assert tree(base) == before
+
+
+def test_the_other_home_of_hermes_is_where_its_variable_says(
+    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(base / "other"))
+    (base / "other").mkdir()
+    (base / "other/mdrecall.json").write_text(json.dumps({"workspace": "/srv/notes"}))
+    install("hermes")
+    out = capsys.readouterr().out
+    assert "Memory: /srv/notes." in out
+    assert "into the Python of Hermes" in out
+    assert (base / "other/config.yaml").read_text() == "memory:\n  provider: mdrecall\n"
+    assert not (base / "home" / HERMES_PLUGIN).exists()
+    assert ("good", "hermes imports mdrecall") in doctor(capsys)
 
 
 def test_a_linked_file_stays_linked(base: Path) -> None:

@@ -86,6 +86,9 @@ def test_it_can_be_switched_off(hooks: Hooks) -> None:
     ],
 )
 def test_at_most_four_runs_of_150_tokens_in_all_are_shown(hooks: Hooks, prompt: str, said: str) -> None:
+    if prompt == PROMPT:
+        # It would be so much better that nothing is shown beside it.
+        (hooks.workspace.path / "memory/pool.md").unlink()
     for number in range(8):
         hooks.workspace.write(f"memory/pool-{number}.md", f"# {number}\n\n{said.format(100 * number)}.\n")
     hooks.workspace.memory().sync()
@@ -93,6 +96,16 @@ def test_at_most_four_runs_of_150_tokens_in_all_are_shown(hooks: Hooks, prompt: 
     assert 2 <= text.count("\n- memory/") <= 4
     assert quarter_tokens(text) <= 600
     assert "…" in text
+
+
+def test_what_is_much_weaker_than_the_best_is_not_shown_beside_it(hooks: Hooks) -> None:
+    weaker = "The database pool has connections to the towns" + " of this country and of that one" * 20
+    hooks.workspace.write("memory/towns.md", f"# Towns\n\n{weaker}.\n")
+    hooks.workspace.memory().sync()
+    text = hooks.answer("prompt", prompt=PROMPT).context
+    assert ("twelve connections" in text, "country" in text) == (True, False)
+    (hooks.workspace.path / "memory/pool.md").unlink()
+    assert "country" in hooks.answer("prompt", prompt=PROMPT, session_id="s2").context
 
 
 def test_a_prompt_that_was_pasted_is_not_looked_for(hooks: Hooks) -> None:
@@ -144,7 +157,8 @@ def test_in_a_repository_its_own_entries_come_first_and_triggers_of_others_are_s
     text = hooks.answer("prompt", prompt=prompt, cwd=shop).context
     assert 0 < text.find("Tuesdays") < (text.find("Mondays") if "Mondays" in text else len(text))
     other = "tell me what you know about the zebra in the stable"
-    assert "Ask Ben" not in hooks.answer("prompt", prompt=other, cwd=shop).context
+    for folder in (shop, tmp_path / "in no repository"):
+        assert "Ask Ben" not in hooks.answer("prompt", prompt=other, cwd=folder, session_id=folder.name).context
     assert "Ask Ben" in hooks.answer("prompt", prompt=other, session_id="s2").context
 
 

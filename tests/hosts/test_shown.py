@@ -91,6 +91,23 @@ def test_the_text_is_read_again_where_it_stands(hooks: Hooks) -> None:
     assert read_texts(hooks) == [""]
 
 
+def test_what_models_are_shown_otherwise_than_it_is_written_is_found_again(hooks: Hooks) -> None:
+    hooks.workspace.write(
+        "memory/wishes.md", "# Wishes\n\n## Candidates\n- Use pnpm. (2026-02-08)\n- Be kind to ferrets.\n"
+    )
+    hooks.answer("session-start")
+    assert {"Use pnpm", "Be kind to ferrets"} <= {*read_texts(hooks)}
+    signed = "<!-- by agent claude-code -->"
+    pool = hooks.workspace.write(
+        "memory/pool.md", f"# Pool\n\n- {FACT}\n{signed}\n\n- Its connections are idle at night.\n"
+    )
+    hooks.workspace.memory().sync()
+    hooks.answer("prompt", prompt=PROMPT)
+    [*_, text] = read_texts(hooks)
+    assert text.split("\n") == ["Pool", "", f"- {FACT}", "", "", "- Its connections are idle at night"]
+    assert signed in pool.read_text()
+
+
 def test_a_secret_in_a_shown_line_is_masked_when_it_is_read_again(hooks: Hooks) -> None:
     hooks.workspace.write("memory/pool.md", f"# Database pool\n\n{FACT} Its password: sk-ant-{'a1B2c3D4e5' * 4}\n")
     hooks.workspace.memory().sync()

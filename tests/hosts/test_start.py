@@ -4,6 +4,7 @@ import json
 import os
 import re
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_the_lasting_note_may_be_in_lower_case(hooks: Hooks) -> None:
     text = hooks.answer("session-start", source="startup").context
     assert "## MEMORY.md" in text
     assert "black tea" not in text
+
+
+def test_what_a_newer_note_has_changed_is_shown_instead_of_the_stale_line(hooks: Hooks) -> None:
+    """The lasting note changed before the newer note, and then again after it, so that nothing tells its age."""
+    write, lasting = hooks.workspace.write, hooks.workspace.path / "MEMORY.md"
+    write("MEMORY.md", "# Facts\n\n- Rent of the flat: 1,200 EUR\n- The rent of the office is 700 EUR.\n")
+    write("memory/2026-02-05.md", "- Rent of the flat: 1,350 EUR\n")
+    for day, beside in ((4, ""), (9, "; MEMORY.md#L3: 1,200")):
+        changed = datetime(2026, 2, day, tzinfo=UTC).timestamp()
+        os.utime(lasting, (changed, changed))
+        text = hooks.answer("session-start", source="startup").context
+        assert f"- Rent of the flat: 1,350 EUR (memory/2026-02-05.md#L1{beside})" in text
+        assert "Rent of the flat: 1,200" not in text
+        assert "- The rent of the office is 700 EUR." in text
 
 
 def test_the_model_learns_how_to_use_the_memory_then_what_matters_most(hooks: Hooks) -> None:

@@ -30,6 +30,9 @@ def configured(workspace: Workspace) -> Configure:
     [
         (Plugins(slots=Slots(memory="memory-core")), "memory-core"),
         (Plugins(slots=Slots(memory="memory-lancedb")), "memory-lancedb"),
+        (Plugins(slots=Slots(memory="memory-mdrecall")), "memory-core"),
+        (Plugins(allow=("memory-mdrecall",), slots=Slots(memory="memory-mdrecall")), "memory-core"),
+        (Plugins(deny=("memory-mdrecall",), slots=Slots(memory="memory-mdrecall")), ""),
         (Plugins(slots=Slots(memory="None")), ""),
         (Plugins(slots=Slots(memory=" NONE ")), ""),
         (Plugins(enabled=False, slots=Slots(memory="memory-core")), ""),

@@ -136,12 +136,12 @@ def test_a_new_note_is_told_what_it_may_replace_and_marks_nothing(notes: Workspa
 def test_contradictions_are_listed_with_both_sources_until_one_is_marked(notes: Workspace) -> None:
     notes.write("memory/2026-06-01.md", "- Ben's phone is 5678\n- Maria moved to Lisbon in May.\n")
     memory = notes.memory()
-    (conflict,) = list_conflicts(memory)[0].found
-    assert (conflict.old.place.path, conflict.old.place.line) == (OLD, 3)
-    assert (conflict.new.place.path, conflict.new.place.line) == ("memory/2026-06-01.md", 2)
+    (conflict,) = list_conflicts(memory).found
+    assert (conflict.old_place.path, conflict.old_place.line) == (OLD, 3)
+    assert (conflict.new_place.path, conflict.new_place.line) == ("memory/2026-06-01.md", 2)
     assert conflict.is_ordered
     assert [line.citation for line in keep_line(memory, "memory/2026-06-01.md#L2", now=NOW)] == [f"{OLD}#L3"]
-    assert not list_conflicts(memory)[0].found
+    assert not list_conflicts(memory).found
     assert not keep_line(memory, "memory/2026-06-01.md#L2", now=NOW)
 
 
@@ -149,22 +149,19 @@ def test_a_digest_of_a_session_contradicts_nothing(workspace: Workspace) -> None
     workspace.write("MEMORY.md", "- The pool has 12 connections.\n")
     said = "## Session 09:00 shop (claude-code a1)\n- The pool has 20 connections.\n"
     workspace.write("memory/2026-11-02.md", said)
-    assert list_conflicts(workspace.memory())[0].found
+    assert list_conflicts(workspace.memory()).found
     mark = "<!-- mdrecall:digest host=claude-code session=a1 lines=1-9 -->\n"
     workspace.write("memory/2026-11-02.md", said + mark)
-    assert list_conflicts(workspace.memory())[0].found == ()
+    assert list_conflicts(workspace.memory()).found == []
 
 
 def test_a_log_of_one_thing_is_no_contradiction(workspace: Workspace) -> None:
     days = [f"- The weight of the parcel is {80 + day} kg" for day in range(8)]
     workspace.write("memory/2026-06-01.md", "\n".join(days))
-    assert not list_conflicts(workspace.memory())[0].found
+    assert not list_conflicts(workspace.memory()).found
 
 
-def test_a_large_workspace_is_compared_in_part_and_that_is_told(
-    notes: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_workspace_is_compared_in_part_and_that_is_told(notes: Workspace) -> None:
     notes.write("memory/2026-06-01.md", "- Maria moved to Lisbon in May.\n")
-    monkeypatch.setattr(supersede, "_MAX_CLAIMS", 1)
-    conflicts, read, left_out = list_conflicts(notes.memory())
-    assert (read, left_out, conflicts.found) == (1, 1, ())
+    conflicts, _, read, left_out = list_conflicts(notes.memory(), 1)
+    assert (read, left_out, conflicts) == (1, 1, [])

@@ -1,4 +1,4 @@
-"""``mdrecall mcp install openclaw``: a server in OpenClaw's own file, and an undo that restores every byte."""
+"""``mdrecall install openclaw`` and ``mcp install openclaw``: a plugin or a server, and an undo of every byte."""
 
 import json
 from pathlib import Path
@@ -118,6 +118,78 @@ def test_a_file_that_cannot_be_edited_is_left_alone(home: Path, capsys: pytest.C
         assert run("install", "--replace-memory") == 2
         assert "was not changed" in capsys.readouterr().err
         assert file.read_text() == text
+
+
+@pytest.mark.parametrize("text", [*CONFIGS, '{"plugins": {"allow": ["telegram"], "load": {"paths": ["/x"]}}}'])
+def test_the_plugin_takes_the_slot_and_gives_it_back(home: Path, text: str) -> None:
+    file = home / ".openclaw/openclaw.json"
+    file.write_bytes(text.encode())
+    before = sorted(home.rglob("*"))
+    assert main(["install", "openclaw", "--dry-run"]) == 0
+    assert sorted(home.rglob("*")) == before
+    for _ in range(2):
+        assert main(["install", "openclaw"]) == 0
+        plugins = pyjson5.decode(file.read_text())["plugins"]
+        assert plugins["slots"]["memory"] == "memory-mdrecall"
+        assert plugins["entries"]["memory-core"] == {"enabled": False}
+        own = plugins["entries"]["memory-mdrecall"]
+        assert (own["enabled"], own["config"]["command"][0].startswith("/")) == (True, True)
+        assert plugins.get("allow", []) == (["telegram", "memory-mdrecall"] if "allow" in text else [])
+    folder = home / ".openclaw/extensions/memory-mdrecall"
+    assert {path.name for path in folder.iterdir()} == {
+        *("index.js", "openclaw.plugin.json", "package.json", "texts.json"),
+    }
+    assert select_memories(Selection(is_automatic=True))[0].plugin == "memory-core"
+    assert main(["install", "openclaw", "--remove"]) == 0
+    assert (file.read_bytes(), folder.parent.exists()) == (text.encode(), False)
+
+
+def test_the_plugin_is_taken_out_of_a_file_that_openclaw_has_changed(home: Path) -> None:
+    file = home / ".openclaw/openclaw.json"
+    core = {"enabled": True, "config": {"dreaming": {"enabled": False}}}
+    before = {"plugins": {"slots": {"memory": "memory-core"}, "entries": {"memory-core": core}, "allow": ["a"]}}
+    file.write_text(json.dumps(before))
+    assert main(["install", "openclaw"]) == 0
+    meta = {"meta": {"lastTouchedVersion": "2026.9.6"}}
+    file.write_text(json.dumps(json.loads(file.read_text()) | meta, indent=4))
+    assert main(["install", "openclaw", "--remove"]) == 0
+    assert json.loads(file.read_text()) == before | meta
+
+
+def test_the_plugin_replaces_the_server_and_one_undo_takes_both_back(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, text = home / ".openclaw/openclaw.json", '{"plugins": {"slots": {"memory": "memory-lancedb"}}}'
+    file.write_text(text)
+    assert run("install", "--replace-memory") == 0
+    assert main(["install", "openclaw"]) == 0
+    assert "mcp" not in json.loads(file.read_text())
+    assert run("install") == 2
+    assert "is the memory of this OpenClaw already" in capsys.readouterr().err
+    assert main(["status"]) == 0
+    assert "memory_search and memory_get in every agent" in " ".join(capsys.readouterr().out.split())
+    values = json.loads(file.read_text()) | {"meta": {}}
+    file.write_text(json.dumps(values))
+    assert main(["install", "openclaw", "--remove"]) == 0
+    assert json.loads(file.read_text()) == json.loads(text) | {"meta": {}}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--scope", "project"), "openclaw has no configuration for a project"),
+        (("--workspace", "x"), "--workspace does not work with openclaw"),
+    ],
+)
+def test_the_plugin_is_for_every_agent(
+    home: Path, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["install", "openclaw"]) == 2
+    assert "There is no configuration of OpenClaw" in capsys.readouterr().err
+    (home / ".openclaw/openclaw.json").write_text("{}")
+    assert main(["install", "openclaw", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert (home / ".openclaw/openclaw.json").read_text() == "{}"
 
 
 @pytest.mark.parametrize("option", ["--replace-memory", "--agents-md"])

@@ -8,7 +8,9 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from mdrecall.mcp_server.memories import Selection
+from mdrecall.mcp_server.answers import SESSION_KEY, Answers
+from mdrecall.mcp_server.memories import Memories, Selection, select_memories
+from mdrecall.mcp_server.protocol import Request
 from tests.mcp_server.servers import AS_OBJECT, Home
 from tests.mcp_server.test_server import with_client
 
@@ -29,7 +31,7 @@ async def tool_names(client: Client) -> list[str]:
 
 @pytest.mark.parametrize(
     ("slot", "names"),
-    [("memory-core", TOOLS), ("none", []), ("no-such-plugin", TOOLS)],
+    [("memory-core", TOOLS), ("memory-mdrecall", TOOLS), ("none", []), ("no-such-plugin", TOOLS)],
 )
 def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) -> None:
     assert with_client(home.server(configured(home, slot)), tool_names) == names
@@ -59,14 +61,32 @@ def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureF
     assert "This server has the tools of the notes." in caplog.text
 
 
-@pytest.mark.parametrize("slot", ["none", "memory-of-openclaw"])
-def test_what_openclaw_loads_takes_no_tool_from_a_server(home: Home, slot: str) -> None:
+@pytest.mark.parametrize("slot", ["none", "memory-of-openclaw", "memory-mdrecall"])
+def test_what_openclaw_loads_takes_no_tool_from_a_server(
+    home: Home, slot: str, caplog: pytest.LogCaptureFixture
+) -> None:
     home.workspace().write("memory/tea.md", "Ana drinks tea.\n")
     file = home.workspace().home / ".openclaw" / "openclaw.json"
     file.parent.mkdir()
     file.write_text(json.dumps({"plugins": {"slots": {"memory": slot}, "allow": [slot, "telegram"]}}))
     selection = Selection(workspaces=(str(home.workspace().path),))
     assert with_client(home.server(selection), tool_names) == TOOLS
+    assert ("not installed" in caplog.text) == (slot == "memory-of-openclaw")
+
+
+def test_the_entries_that_a_message_may_bring_to_mind_are_listed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "- Ada drinks tea. <!-- trigger: tea -->\n- Bo bikes. <!-- trigger: bike --> <!-- project: h/o/r -->\n"
+    home.workspace().write("MEMORY.md", text)
+    monkeypatch.chdir(home.workspace().path)
+    answers = Answers(Memories(select_memories(Selection(workspaces=(str(home.workspace().path),)), home.env)))
+    for params, key, triggers in (
+        ({}, "", [["tea"], ["bike"]]),
+        ({"projects": ["h/o/other", 5]}, "agent:main:main", [["tea"]]),
+        ({"projects": "h/o/r"}, "agent:main:subagent:1", []),
+    ):
+        found = answers.answer(Request("mdrecall/triggers", {**params, "_meta": {SESSION_KEY: key}}, ""))["entries"]
+        assert [each["triggers"] for each in found] == triggers
+    answers.close()
 
 
 def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:

@@ -257,7 +257,7 @@ def test_they_replace_no_note(machine: Machine) -> None:
     machine.write(at / "memory" / "2026-05-05.md", "The deploy pool has 20 connections.\n")
     machine.follow("claude-code")
     memory = machine.memory()
-    assert not list_conflicts(memory)[0].found
+    assert not list_conflicts(memory).found
     appended = memory.append("The deploy pool has 30 connections.", file="2026-06-01")
     replaced = find_replaced(memory, "The deploy pool has 30 connections.", appended)
     assert [line.path for line in replaced] == ["memory/2026-01-05.md"]

@@ -61,7 +61,7 @@ def test_no_view_runs_or_loads_what_a_text_says(bad_site: Site, page: "Page") ->
     open_page(bad_site, page, "forget")
     page.get_by_label("What to forget").fill("kite")
     page.get_by_role("button", name="Show every place").click()
-    page.get_by_text("places hold it").wait_for()
+    page.get_by_role("heading", name="Forget “kite”").wait_for()
     assert [*foreign, *page.evaluate(_FOREIGN)] == []
     page.wait_for_load_state("networkidle")
     # A view that is asked for what is not there answers with its status, of which the console tells.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from mdrecall.errors import StoreBusy
 from mdrecall.extras.page.edit import show_difference
@@ -32,6 +32,102 @@ def test_an_edit_is_saved_and_found_at_once(site: Site, page: Page) -> None:
     page.get_by_text("Saved.").wait_for()
     assert file.read_bytes() == b"\n# Desk\r\n\r\nThe desk is in Lisbon.\n"
     assert "Lisbon" in site.get("search", q="where is the desk").body
+
+
+TASKS = b"# Plan\r\n\n- [ ] one\n> 1. [x] two\r\n  - [X] three\n- [ ]\n- [ ] caf\xc3\xa9\n"
+
+
+def test_a_task_is_ticked_and_only_its_box_changes(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/plan.md", TASKS)
+    open_page(site, page, "note?path=memory/plan.md")
+    boxes = page.get_by_role("checkbox")
+    assert [box.get_attribute("aria-checked") for box in boxes.all()] == ["false", "true", "true", "false"]
+    boxes.first.press("Space")
+    page.locator(".task[value='3'][aria-checked=true]").wait_for()
+    assert page.evaluate("document.activeElement.value") == "3"
+    assert file.read_bytes() == TASKS.replace(b"[ ] one", b"[x] one")
+    # The second tick knows what the first one has made of the note, though the page was not loaded again.
+    boxes.nth(1).click()
+    page.locator(".task[value='4'][aria-checked=false]").wait_for()
+    boxes.nth(3).click()
+    page.locator(".task[value='7'][aria-checked=true]").wait_for()
+    ticked = TASKS.replace(b"[ ] one", b"[x] one").replace(b"[x] two", b"[ ] two").replace(b"[ ] caf", b"[x] caf")
+    assert file.read_bytes() == ticked
+
+
+def test_a_note_is_found_ticked_and_edited_by_keys_alone(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/plans/a.md", "# The plan\n\n- [ ] one\n")
+    site.workspace.write("memory/b.md", "# Other\n")
+    open_page(site, page, "notes")
+
+    def tab_to(selector: str, key: str) -> None:
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("wanted => document.activeElement.matches(wanted)", selector):
+                break
+        page.keyboard.press(key)
+
+    tab_to(".folder .folder > summary", "Enter")
+    page.get_by_role("link", name="The plan").wait_for()
+    tab_to(".title", "Enter")
+    page.get_by_role("heading", name="The plan").first.wait_for()
+    tab_to(".task", "Space")
+    page.locator(".task[aria-checked=true]").wait_for()
+    page.reload()
+    tab_to("a.button[href*=edit]", "Enter")
+    page.get_by_role("textbox", name="Text").wait_for()
+    tab_to("textarea", "Control+End")
+    page.keyboard.type("- [ ] two\n")
+    tab_to("form button", "Enter")
+    page.get_by_text("Saved.").wait_for()
+    assert file.read_text() == "# The plan\n\n- [x] one\n- [ ] two\n"
+
+
+def test_a_task_is_ticked_without_scripts(site: Site, browser: Browser) -> None:
+    file = site.workspace.write("memory/plan.md", TASKS)
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    open_page(site, page, "note?path=memory/plan.md")
+    page.get_by_role("checkbox").nth(2).click()
+    page.wait_for_url("**/note?path=memory%2Fplan.md&part=1#L5")
+    assert page.locator(".task[value='5']").get_attribute("aria-checked") == "false"
+    context.close()
+    assert file.read_bytes() == TASKS.replace(b"[X]", b"[ ]")
+
+
+def test_a_task_of_a_note_that_has_changed_is_not_ticked(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/plan.md", TASKS)
+    open_page(site, page, "note?path=memory/plan.md")
+    file.write_bytes(b"- [ ] zero\n" + TASKS)
+    page.get_by_role("checkbox").first.click()
+    page.get_by_role("heading", name="memory/plan.md has changed in the meantime").wait_for()
+    assert file.read_bytes() == b"- [ ] zero\n" + TASKS
+    page.get_by_role("link", name="Open the note as it is now").click()
+    page.get_by_text("zero").wait_for()
+
+
+@pytest.mark.parametrize("line", ["", "0", "1", "2", "6", "8", "99", "-3", "x", "9" * 400])
+def test_a_line_that_is_not_a_task_is_not_changed(site: Site, line: str) -> None:
+    file = site.workspace.write("memory/plan.md", TASKS)
+    assert site.post("task", path="memory/plan.md", hash=hash_content(TASKS), line=line).status == 409
+    assert site.post("task", path="../plan.md", hash=hash_content(TASKS), line="3").status in (400, 404, 409)
+    assert file.read_bytes() == TASKS
+
+
+def test_the_preview_shows_what_is_typed_and_runs_nothing(site: Site, page: Page) -> None:
+    site.workspace.write("memory/a.md", "# Desk\n")
+    open_page(site, page, "edit?path=memory/a.md")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.reload()
+    shown = page.get_by_role("region", name="Preview")
+    shown.get_by_role("heading", name="Desk").wait_for()
+    page.get_by_role("textbox", name="Text").fill(
+        "## Chair\n\n<img src=x onerror=pwned=1> **oak** [x](javascript:pwned=1)\n"
+    )
+    shown.get_by_role("heading", name="Chair").wait_for()
+    assert shown.locator("strong").inner_text() == "oak"
+    assert shown.locator("img, a").count() == 0
+    assert (site.workspace.path / "memory/a.md").read_text() == "# Desk\n"
 
 
 def test_two_editors_of_a_note_lose_nothing(site: Site, page: Page) -> None:
@@ -94,6 +190,7 @@ def test_a_new_note_with_a_taken_name_leads_to_the_note_that_has_it(site: Site) 
 def test_a_text_is_added_to_today_and_a_new_note_is_written(site: Site, page: Page) -> None:
     site.workspace.write("memory/a.md", "one\n")
     open_page(site, page, "notes")
+    page.get_by_text("Add to today’s note").first.click()
     page.get_by_label("Add to today’s note").fill("- The kite is red.\n- The bike is green.")
     page.get_by_role("button", name="Add").click()
     page.get_by_text("Added.").wait_for()
@@ -111,6 +208,7 @@ def test_a_text_is_added_to_today_and_a_new_note_is_written(site: Site, page: Pa
 def test_a_note_is_deleted_and_restored(site: Site, page: Page) -> None:
     file = site.workspace.write("memory/people/walrus.md", "The walrus sings.\n")
     open_page(site, page, "note?path=memory/people/walrus.md")
+    page.get_by_text("More…").click()
     page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     page.get_by_text("It is in the trash and can be restored.").wait_for()
@@ -141,7 +239,7 @@ def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
 
 def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
     assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
-    for view in ("edit", "new", "append", "delete", "trash", "restore"):
+    for view in ("edit", "new", "append", "delete", "trash", "restore", "task", "preview"):
         reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
         assert reply.status == 400
         assert "is read-only" in reply.body

@@ -38,17 +38,19 @@ select 1
 PATH = "memory/2026-01-12.md"
 #: What a view needs in its address to show something, and words that it must show, also without scripts.
 VIEWS = {
+    "home": ("", "2 notes"),
+    "conflicts": ("", "Nothing was found."),
     "search": ("q=postgres", "PgBouncer"),
     "results": ("q=postgres", "PgBouncer"),
-    "why": (f"q=postgres&path={PATH}&line=1", "The passage has postgres"),
-    "notes": ("", PATH),
-    "timeline": ("year=2026", "1 note"),
+    "notes": ("", "Decisions"),
+    "time": ("year=2026", "1 note"),
     "day": ("day=2026-01-12", "We put PgBouncer"),
-    "map": ("", "similar in meaning"),
     "note": (f"path={PATH}&from=8&to=8", "measure it"),
     "follow": (f"path={PATH}&to=priya", "Priya prefers tea"),
     "around": (f"path={PATH}", "Links to"),
-    "state": ("", "chunks; up to date"),
+    "agents": ("", "What agents were shown"),
+    "settings": ("", "chunks; up to date"),
+    "theme": ("to=", "As the system"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "delete": (f"path={PATH}", "Keep it"),
@@ -57,7 +59,7 @@ VIEWS = {
     "conversation": ("session=s1", "In the cellar"),
 }
 #: Views that are parts of other pages; where there are no scripts, links lead to them.
-_PARTS = ("results", "why")
+_PARTS = ("results",)
 #: Which elements Tab reaches; arrow keys move among the links of a picture and the choices of a group.
 _STOPS = """() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
   .filter(each => each.checkVisibility() && each.tabIndex >= 0)
@@ -81,7 +83,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     space.say("s1", "Where is the bike?", "In the cellar.")
     with serve(space) as site:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
-        assert until(lambda: "chunks; up to date" in site.get("state").body)
+        assert until(lambda: "chunks; up to date" in site.get("settings").body)
         yield site
 
 
@@ -132,9 +134,13 @@ def test_every_view_can_be_read_without_scripts(site: Site, browser: "Browser") 
 def test_parts_that_are_opened_are_usable_by_all(site: Site, page: "Page") -> None:
     let_in(site, page.context)
     page.goto(address(site, "search"))
-    page.get_by_text("Why?").first.click()
-    page.get_by_text("The passage has postgres").first.wait_for()
+    page.get_by_text("Details").first.click()
+    page.get_by_text("how likely it answers").first.wait_for()
     page.get_by_text("Filters").first.click()
+    assert find_faults(page) == []
+    page.goto(address(site, "note"))
+    page.get_by_text("More…").click()
+    page.get_by_label("Add to the end of this note").wait_for()
     assert find_faults(page) == []
     page.goto(f"{address(site, 'note')}&raw=1")
     page.get_by_role("heading", name="Near in meaning").wait_for()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -45,8 +45,11 @@ def test_a_person_is_forgotten_from_preview_to_gone(known: Site, page: Page) -> 
     open_page(known, page, "search")
     page.get_by_role("link", name="Forget").click()
     page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_label("at once and for good").check()
     page.get_by_role("button", name="Show every place").click()
-    page.get_by_role("heading", name="3 places hold it").wait_for()
+    page.get_by_role("heading", name="Forget “Quibblethorpe”: 3 places").wait_for()
+    assert page.locator("main mark").all_inner_texts() == ["Quibblethorpe"] * 3
+    assert "This cannot be undone: no text is kept." in page.locator("main").inner_text()
     shown = page.locator("main").inner_text()
     for words in ("memory/2024-05-02.md, line 3", "Deleted notes (1)", "Conversations (1)",
                   "Met Quibblethorpe in Rome.", "the transcript itself keeps it"):  # fmt: skip
@@ -64,16 +67,61 @@ def test_a_person_is_forgotten_from_preview_to_gone(known: Site, page: Page) -> 
 def test_it_comes_back_with_undo(known: Site, page: Page) -> None:
     open_page(known, page, "forget")
     page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_label("keep what is removed").check()
     page.get_by_label("write [forgotten]").check()
     page.get_by_role("button", name="Show every place").click()
+    until = f"{datetime.now(UTC) + timedelta(days=30):%Y-%m-%d}"
+    page.get_by_text(f"You can undo this until {until}").wait_for()
     page.get_by_role("button", name="Forget it in 3 places").click()
     page.get_by_role("button", name="Undo").wait_for()
+    assert f"can be undone until {until}" in page.get_by_role("list", name="What was forgotten").inner_text()
     note = known.workspace.path / "memory/2024-05-02.md"
     assert note.read_text() == NOTE.replace("Quibblethorpe likes zorkberries.", "[forgotten]")
     page.get_by_role("button", name="Undo").click()
     page.get_by_text("Restored.").wait_for()
     assert note.read_text() == NOTE
+
+
+def test_a_place_can_be_left_out_and_says_that_it_stays(known: Site, page: Page) -> None:
+    text = "- Quibblethorpe is tall.\n- Quibblethorpe is here again, and likes tea.\n"
+    kept = known.workspace.write("MEMORY.md", text)
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    assert page.get_by_label("Leave it out").count() == 3
+    page.locator("li", has_text="MEMORY.md, line 1").get_by_label("Leave it out").check()
+    page.get_by_role("button", name="Forget it in 5 places").click()
+    page.get_by_role("heading", name="Forget these lines: 2 places").wait_for()
+    stays = page.locator("section", has_text="Stays (3)").inner_text()
+    for place in ("MEMORY.md, line 1", "sessions/s1", ".trash/"):
+        assert f"stays in {place}" in stays
+    assert kept.read_text() == text
+    page.get_by_role("button", name="Forget it in 2 places").click()
+    page.get_by_text("Forgotten.").wait_for()
+    assert kept.read_text() == "- Quibblethorpe is tall.\n"
+    assert (known.workspace.path / "memory/2024-05-02.md").read_text() == "# Monday\n\n- Lunch.\n"
+    assert "MEMORY.md#L1" in known.get("results", q="Quibblethorpe tall").body
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Restored.").wait_for()
+    assert (kept.read_text(), (known.workspace.path / "memory/2024-05-02.md").read_text()) == (text, NOTE)
+
+
+def test_to_leave_everything_out_forgets_nothing(known: Site) -> None:
+    plan = known.post("forget", text="Quibblethorpe")
+    token = re.findall(r'name="token" value="(\w+)"', plan.body)[0]
+    (box,) = re.findall(r'name="(leave [^"]*)"', plan.body)
+    reply = known.post("forget-apply", text="Quibblethorpe", token=token, **{box: "1"})
+    assert (reply.status, "Every line was left out." in reply.body) == (400, True)
+    assert (known.workspace.path / "memory/2024-05-02.md").read_text() == NOTE
+
+
+def test_what_can_be_undone_is_not_kept_longer(known: Site) -> None:
+    plan = known.post("forget", text="Quibblethorpe", keep="1")
+    token = re.findall(r'name="token" value="(\w+)"', plan.body)[0]
+    assert known.post("forget-apply", text="Quibblethorpe", keep="1", token=token).status == 303
+    (entry,) = Path(f"{known.workspace.index}.trash").glob("*.json")
+    entry.write_text(entry.read_text().replace(f"{datetime.now(UTC) + timedelta(days=30):%Y-%m-%d}", "2024-01-01"))
+    assert "nothing kept" in known.get("forget").body
+    assert traces(known) == []
 
 
 def test_a_name_that_is_the_name_of_a_note_goes_with_the_note(known: Site, page: Page) -> None:
@@ -100,7 +148,7 @@ def test_the_decision_is_in_reach_of_a_long_list(known: Site, page: Page) -> Non
     open_page(known, page, "forget")
     page.get_by_label("What to forget").fill("Quibblethorpe")
     page.get_by_role("button", name="Show every place").click()
-    page.get_by_role("heading", name="43 places hold it").wait_for()
+    page.get_by_role("heading", name="Forget “Quibblethorpe”: 43 places").wait_for()
     box = page.get_by_role("button", name="Forget it in 43 places").bounding_box()
     assert box
     assert 0 < box["y"] + box["height"] <= page.evaluate("innerHeight")
@@ -113,7 +161,7 @@ def test_only_what_was_shown_is_forgotten(known: Site) -> None:
     known.workspace.write("memory/new.md", "Quibblethorpe again.\n")
     reply = known.post("forget-apply", text="Quibblethorpe", how="remove", token=found[1])
     assert reply.status == 409
-    assert "4 places hold it" in reply.body
+    assert "Forget “Quibblethorpe”: 4 places" in reply.body
     assert (known.workspace.path / "memory/2024-05-02.md").read_text() == NOTE
     assert known.post("forget-apply", text="Quibblethorpe", how="remove", token="").status == 409
 

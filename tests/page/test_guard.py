@@ -136,13 +136,13 @@ def test_a_view_that_fails_is_a_page_that_says_so(
     def fail(visit: Visit) -> None:
         raise ValueError("secret details")
 
-    monkeypatch.setattr("mdrecall.extras.page.state.show_state", fail)
-    reply = site.get("state")
+    monkeypatch.setattr("mdrecall.extras.page.settings.show_settings", fail)
+    reply = site.get("settings")
     assert reply.status == 500
     assert "This is a bug in mdrecall." in reply.body
     assert "The terminal in which mdrecall runs says more. Your notes are as they were." in reply.body
     assert "secret details" not in reply.body
-    assert "The page state.show_state failed." in caplog.text
+    assert "The page settings.show_settings failed." in caplog.text
     assert "ValueError: secret details" in caplog.text
 
 
@@ -219,7 +219,7 @@ def elsewhere(html: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
 def test_another_page_in_the_same_browser_reads_and_changes_nothing(site: Site, page: "Page") -> None:
     site.workspace.write("MEMORY.md", "The vault code is 4711.\n")
     page.goto(site.origin + site.link)
-    page.wait_for_url("**/search")
+    page.wait_for_url("**/home")
     target = f"{site.origin}/ui/main"
     html = f"""<body>
       <iframe id="frame" src="{target}/search?q=vault"></iframe>
@@ -268,7 +268,7 @@ def test_another_page_in_the_same_browser_reads_and_changes_nothing(site: Site, 
 
 def test_a_link_to_elsewhere_does_not_tell_where_it_was(site: Site, page: "Page") -> None:
     page.goto(site.origin + site.link)
-    page.wait_for_url("**/search")
+    page.wait_for_url("**/home")
     with elsewhere("<p>hello") as (address, seen):
         page.evaluate(
             "url => { const a = document.createElement('a'); a.href = url; document.body.append(a); a.click(); }",

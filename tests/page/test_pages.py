@@ -35,17 +35,17 @@ NOTES = {
 NOTE = "path=memory%2F2024-01-12.md"
 #: Each page by the name of its file.
 PAGES = {
+    "home": "home",
     "search": "search?q=postgres",
+    "search-weaker": "search?q=priya+database&more=1",
     "search-filtered": "search?q=postgres&since=2024-02-01&folder=memory&source=memory",
     "search-nothing": "search?q=zeppelin",
     "search-empty": "search",
-    "why": "why?q=postgres&path=memory%2F2024-03-02.md&line=1",
     "notes": "notes",
     "notes-found": "notes?find=2024&order=changed",
-    "timeline": "timeline?year=2024",
+    "time": "time?year=2024",
     "day": "day?day=2024-03-01",
     "day-of-a-conversation": "day?day=2020-09-13",
-    "map": "map",
     "note": f"note?{NOTE}&from=9&to=9",
     "note-as-written": f"note?{NOTE}&raw=1&from=9&to=12",
     "note-missing": "note?path=memory%2Fnone.md",
@@ -58,9 +58,9 @@ PAGES = {
     "conversation-one": "conversation?session=s1&only=2",
     "notes-nothing": "notes?find=zeppelin",
     "day-empty": "day?day=2019-01-01",
-    "why-missing": "why?q=zeppelin&path=MEMORY.md&line=1",
     "conversation-missing": "conversation?session=none",
-    "state": "state",
+    "agents": "agents",
+    "settings": "settings",
     "forget": "forget",
 }
 #: Forms, each with what is filled in.
@@ -74,10 +74,10 @@ _VARYING = (
     (r"\.trash/[^/]+/", ".trash/(id)/"),
     (r"(?<=deleted )<time.*?</time>", "(time)"),
     (r" today\"", '"'),
+    # The settings have a record of their own.
+    (r'(?s)(?<=<details class="all">).*?(?=</details>)', "(all settings)"),
     (r"process \d+", "process (id)"),
-    (r"(?<=timeline\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
-    # Where a note lies on the map is reckoned from vectors, and the last digits differ between processors.
-    (r"(?<=<use href=\"#s\d\d\") x=\"\d+\" y=\"\d+\"", ""),
+    (r"(?<=time\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
 )
 
 
@@ -147,7 +147,7 @@ def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     os.utime(talk, ns=(LONG_AGO_NS, LONG_AGO_NS))
     with serve(space) as site:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
-        assert until(lambda: "chunks; up to date" in site.get("state").body)
+        assert until(lambda: "chunks; up to date" in site.get("settings").body)
         for name, address in PAGES.items():
             yield name, _show(site.ask(f"/ui/main/{address}", Cookie=site.cookie).body, base)
         yield from ((f"{view}-sent", _show(site.post(view, **fields).body, base)) for view, fields in FORMS.items())

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.extras.page.search import _show_passage, show_score
+from mdrecall.extras.page.markdown import NoteUrls, open_passages
+from mdrecall.extras.page.page import join
+from mdrecall.extras.page.search import MEANINGS, _is_date
 from mdrecall.search.query import find_matches, find_stems
-from mdrecall.types.search import SearchResult
 from tests.conftest import Workspace
 from tests.page.conftest import READING, Site, serve
+from tests.page.worlds import open_page
 from tests.test_visibility import KEYS, SECRETS, Claw, can_see
 
 if TYPE_CHECKING:
@@ -29,29 +31,31 @@ def notes(site: Site) -> Site:
 
 def test_results_come_while_typing_with_the_words_marked(notes: Site, page: "Page") -> None:
     page.goto(notes.origin + notes.link)
-    page.wait_for_url("**/search")
+    page.wait_for_url("**/home")
+    page.goto(f"{notes.origin}/ui/main/search")
     page.get_by_role("searchbox", name="Search your memory").press_sequentially("postgres pool")
     page.locator("mark", has_text="pools").wait_for()
     assert page.locator("mark").all_inner_texts() == ["Postgres", "pools"]
     assert "q=postgres+pool" in page.url
     result = page.locator(".result").first
-    assert "memory/2026-01-12.md" in result.inner_text()
-    assert any(word in result.inner_text() for word in ("sure", "likely", "weak"))
+    assert result.locator("h2").inner_text() == "Mon 12 Jan 2026 · Decisions · Database"
+    assert result.locator("summary strong").inner_text() in MEANINGS.values()
 
 
-def test_why_shows_the_words_it_holds_and_lacks(notes: Site, page: "Page") -> None:
-    page.goto(notes.origin + notes.link)
-    page.wait_for_url("**/search")
-    page.goto(f"{notes.origin}/ui/main/search?q=postgres+oracle")
-    page.locator(".result").first.get_by_text("Why?").click()
-    page.get_by_text("The passage has postgres").first.wait_for()
-    first = page.locator(".result").first.locator(".why li").first.inner_text()
-    assert re.fullmatch(r"The passage has postgres \d+%; missing: oracle \d+%\.", first)
+def test_a_reason_names_the_words_it_holds_and_lacks_and_details_have_the_numbers(notes: Site, page: "Page") -> None:
+    open_page(notes, page, "search?q=postgres+oracle")
+    reason = page.locator(".result summary").first
+    assert "has postgres; lacks oracle" in reason.inner_text()
+    reason.click()
+    details = page.locator(".result details ul").first.inner_text().split("\n")
+    assert re.fullmatch(r"Score \d\.\d\d of 1: how likely it answers your question\.", details[0])
+    assert re.fullmatch(r"What each word of your question counts: postgres \d+%, oracle \d+%\.", details[1])
+    assert details[-1].startswith("To cite it: memory/2026-01-12.md#L")
 
 
 def test_arrows_move_among_results_and_a_slash_goes_back(notes: Site, page: "Page") -> None:
     page.goto(notes.origin + notes.link)
-    page.wait_for_url("**/search")
+    page.wait_for_url("**/home")
     page.goto(f"{notes.origin}/ui/main/search?q=postgres")
     page.locator("body").press("/")
     assert page.evaluate("document.activeElement.id") == "q"
@@ -64,22 +68,114 @@ def test_arrows_move_among_results_and_a_slash_goes_back(notes: Site, page: "Pag
 def test_everything_can_be_read_without_a_script(notes: Site) -> None:
     found = notes.get("search", q="postgres").body
     assert "<mark>Postgres</mark>" in found
-    link = found.partition('href="/ui/main/why?')[2].partition('"')[0].replace("&amp;", "&")
-    why = notes.ask(f"/ui/main/why?{link}", Cookie=notes.cookie)
-    assert why.status == 200
-    assert "The passage has postgres" in why.body
+    assert "how likely it answers your question" in found
 
 
-@pytest.mark.parametrize(("share", "width"), [(0.0, 1), (0.25, 24), (1.0, 96), (1.2, 96)])
-def test_the_bar_of_a_score_is_as_long_as_the_score_is_high(share: float, width: int) -> None:
-    found = SearchResult("memory/a.md", 1, 1, share, "tea", "memory", 1, 1, "", confidence="high")
-    assert f'width="{width}" height="10" rx="3" class="score-high"' in show_score(found)
+def test_a_passage_is_rendered_with_its_words_marked_and_without_the_headings_above_it(site: Site) -> None:
+    site.workspace.write(
+        "memory/boat.md",
+        "---\ntitle: The *boat*\ntags: [sea]\n---\n# Boat\n\n## Sails\n\n- The **walrus** sleeps <b>well</b>.\n"
+        "- See [[priya]] and `walrus()`.\n\nThe walrus\n---\n",
+    )
+    body = site.get("results", q="walrus").body
+    assert "The *boat* · Sails</a>" in body
+    assert "<strong><mark>walrus</mark></strong>" in body
+    assert "<code><mark>walrus</mark>()</code>" in body
+    assert "&lt;b&gt;well" in body
+    assert 'href="/ui/main/follow?path=memory%2Fboat.md&amp;to=priya"' in body
+    assert "<h4" not in body
+    assert not {"title:", "# Boat", "## Sails"} & {*re.sub("<[^>]*>", "|", body).split("|")}
+
+
+@pytest.mark.parametrize(
+    "text", ["Plain lines\nof a walrus\n\n- one walrus\n- two\n\nend", "- a walrus\n- b\n\n- c", "12 walrus"]
+)
+def test_text_without_markup_looks_as_if_it_was_parsed(text: str) -> None:
+    urls = NoteUrls("a.md", lambda path, place: "", lambda name: "", lambda heading: "")
+
+    def render(text: str) -> str:
+        return open_passages(len(text))(text, urls, lambda each: join(each), {1, 2, 4}).replace(' class="tight"', "")
+
+    parsed = re.sub("</?p>", "", render(f"{text}\n\n*x*")).partition('<span class="context"><em>')[0]
+    assert re.sub("</?p>", "", render(text)).replace("</ul><ul>", "") == parsed
+
+
+def test_lines_below_a_heading_that_alone_matches_do_not_stand_back(site: Site) -> None:
+    site.workspace.write("memory/2026-03-14.md", "# Walrus\n\nFish at noon.\n")
+    body = site.get("results", q="walrus").body
+    assert "<p>Fish at noon.</p>" in body
+
+
+def test_hits_of_one_note_stand_in_one_card_each_below_its_heading(notes: Site) -> None:
+    text = "\n".join(
+        f"## Part {number}\n\nThe marmot sleeps in den {number}.\n{'Words. ' * 300}\n" for number in (1, 2)
+    )
+    notes.workspace.write("memory/2026-03-14.md", f"# Saturday, 14 March 2026\n\n{text}")
+    body = notes.get("results", q="which den has a marmot").body
+    assert body.count('<li class="panel result">') == 1
+    assert ">Sat 14 Mar 2026</a></h2>" in body
+    assert sorted(re.findall("<h3><a[^>]*>(.*?)</a>", body)) == ["Part 1", "Part 2"]
+
+
+def test_a_title_that_is_only_the_date_is_not_said_twice() -> None:
+    for title in ("2026-03-14", "Saturday, 14 March 2026", "Sat 14.03.2026"):
+        assert _is_date(title, "2026-03-14")
+    for title in ("2026-03-14 Sprint", "Home", "14 March 2025"):
+        assert not _is_date(title, "2026-03-14")
+    assert not _is_date("2026-03-14", "")
+
+
+def test_weaker_results_are_a_click_away(site: Site, page: "Page") -> None:
+    site.workspace.write("memory/answer.md", "# Walrus\n\nThe walrus Otto sleeps in the blue boat.\n")
+    for number in range(9):
+        site.workspace.write(
+            f"memory/n{number}.md", f"# Note {number}\n\nA boat with {number} oars lies on the beach.\n"
+        )
+    open_page(site, page, "search?q=where+does+the+walrus+Otto+sleep+in+the+boat")
+    shown = page.locator(".result").count()
+    page.get_by_role("link", name=re.compile(r"Show \d+ weaker ones?")).click()
+    page.get_by_role("heading", name="Weaker").wait_for()
+    assert page.locator(".result").count() > shown
+    assert page.locator(".results").first.locator(".result").count() == shown
+
+
+def test_days_people_and_tags_of_the_results_narrow_the_search(site: Site, page: "Page") -> None:
+    site.workspace.write("memory/people/ines-okafor.md", "# Ines Okafor\n\nInes drinks her tea black.\n")
+    site.workspace.write("memory/2026-01-12.md", "Tea with Ines at noon.\n")
+    site.workspace.write("memory/2026-02-10.md", "---\ntags: [work]\n---\n\nTea is out. The tea shop opens at nine.\n")
+    open_page(site, page, "search?q=tea")
+    filters = page.get_by_role("navigation", name="Narrow the search")
+    filters.get_by_role("link", name="Ines Okafor").click()
+    page.get_by_role("link", name="Without Ines Okafor").wait_for()
+    assert "tea shop" not in page.locator("#results").inner_text()
+    assert page.locator(".result").count() == 2
+    page.get_by_role("link", name="Without Ines Okafor").click()
+    for link, text in (("#work", "tea shop"), ("January 2026", "Tea with Ines"), ("February 2026", "tea shop")):
+        page.goto(f"{site.origin}/ui/main/search?q=tea")
+        filters.get_by_role("link", name=link).click()
+        page.locator(".facets p a").first.wait_for()
+        assert page.locator(".result").count() == 1
+        assert text in page.locator(".result").inner_text()
+    assert site.get("results", q="tea", who="Nobody").body.count("Nothing that was found names this person") == 1
+    assert "Ines" not in site.get("results", q="tea", who="Dr. Okapi").body
+
+
+def test_the_old_value_stands_beside_the_new_one(site: Site) -> None:
+    site.workspace.write("memory/2026-03-01.md", "- The rent of the flat is 1,200 euros.\n")
+    site.workspace.write("memory/2026-05-03.md", "- The rent of the flat is 1,300 euros.\n")
+    body = site.get("results", q="rent of the flat").body
+    assert re.search(r'was <a href="/ui/main/note\?path=memory%2F2026-03-01.md[^"]*"><s>1,200', body)
+    assert "</s></a> until 3 May 2026" in body
 
 
 def test_an_empty_answer_says_why(notes: Site) -> None:
     said = notes.get("search", q="zyxwvut").body
-    assert "No results" in said
-    assert "Try other words" in said
+    assert "Nothing found." in said
+    assert "try others" in said
+    assert "Write it down" in said
+    narrowed = notes.get("search", q="zyxwvut", tag="work").body
+    assert "Search everything" in narrowed
+    assert '<input type="hidden" name="tag" value="work">' in narrowed, "it stays while somebody types"
 
 
 def test_filters_limit_a_search(notes: Site) -> None:
@@ -91,7 +187,7 @@ def test_filters_limit_a_search(notes: Site) -> None:
     assert "2026-01-12.md" not in found(folder="memory/people")
     assert "2026-01-12.md" not in found(since="2026-01-13", until="2026-01-20")
     assert "problem" in found(since="no day at all")
-    assert "No results" in found(source="sessions")
+    assert "Nothing found." in found(source="sessions")
 
 
 def test_collections_can_be_chosen(workspace: Workspace) -> None:
@@ -110,16 +206,10 @@ def test_collections_can_be_chosen(workspace: Workspace) -> None:
         ]
 
 
-def test_a_passage_has_no_empty_lines_at_its_ends() -> None:
-    found = SearchResult("memory/a.md", 3, 11, 0.5, "far\n\n\nthe walrus\nsleeps\n\n\n\nfar", "memory", 6, 7, "")
-    shown = [re.sub("<[^>]*>", "", str(line)) for line in _show_passage(found, frozenset())]
-    assert shown == ["the walrus\nsleeps\n"]
-
-
 def test_a_query_is_shown_as_text(notes: Site) -> None:
     query = """"><script>alert(1)</script><img src=x onerror='alert(2)'>"""
     for view in ("search", "results", "notes"):
-        said = notes.get(view, q=query, find=query, folder=query, tag=query, since=query).body
+        said = notes.get(view, q=query, find=query, folder=query, tag=query, who=query).body
         assert "<script>alert" not in said
         assert "<img" not in said
 
@@ -163,21 +253,9 @@ def test_a_conversation_sees_no_more_in_the_page_than_by_its_tools(requester: st
         for view in READING:
             said += site.get(view, q="walrus", path="MEMORY.md", day="2026-02-10").body
         for secret in hidden:
-            answers = site.get("conversation", session=f"id-{secret}"), site.get("why", q=secret)
+            answers = site.get("conversation", session=f"id-{secret}"), site.get("results", q=secret, more="1")
             said += "".join(answer.body for answer in answers).replace(f"id-{secret}", "")
     assert not [secret for secret in hidden if f"{secret} sleeps" in said or f"{secret} answers" in said]
-
-
-def test_many_notes_are_listed_by_pages(site: Site) -> None:
-    for number in range(450):
-        site.workspace.write(f"memory/n{number:03}.md", f"note {number}\n")
-    first = site.get("notes", order="path").body
-    assert "450 notes" in first
-    assert first.count("<tr>") == 101
-    assert "n449" not in first
-    assert "n449" in site.get("notes", order="path", page="4").body
-    assert "n449" in site.get("notes", order="path", page="99").body
-    assert "1 note<" in site.get("notes", find="N449").body
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,15 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     note = site.workspace.write("memory/2026-01-12.md", "# Pool\n\nThe connection pool has 20 places.\n")
     person = site.workspace.write("memory/2026-01-13.md", "# Team\n\nWe met at noon.\nTomasz Wrobel likes rye bread.\n")
     page.goto(site.origin + site.link)
-    page.wait_for_url("**/search")
+    page.wait_for_url("**/home")
 
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Search").click()
     page.get_by_role("searchbox").press_sequentially("how large is the connection pool")
     # While somebody types, each key brings other results.
     page.locator('#results[data-query="how large is the connection pool"]').wait_for()
     result = page.locator(".result", has_text="20 places")
-    result.get_by_text("Why?").click()
-    result.get_by_text("The passage has").first.wait_for()
+    result.get_by_text("Details").click()
+    result.get_by_text("What each word of your question counts").wait_for()
 
     result.get_by_role("link", name="Pool").click()
     page.locator("mark", has_text="20 places").wait_for()
@@ -35,6 +36,7 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
 
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Forget").click()
     page.get_by_label("What to forget").fill("Tomasz Wrobel")
+    page.get_by_label("at once and for good").check()
     page.get_by_role("button", name="Show every place").click()
     page.get_by_text("likes rye bread").first.wait_for()
     assert "Tomasz" in person.read_text(), "a preview changes nothing"
@@ -44,6 +46,6 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     held = [path for path in site.workspace.path.parent.rglob("*") if path.is_file() and b"Tomasz" in path.read_bytes()]
     assert held == []
 
-    page.get_by_role("navigation", name="Views").get_by_role("link", name="Timeline").click()
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Time").click()
     page.get_by_role("link", name="12 January 2026").click()
     page.get_by_text("25 places").wait_for()

@@ -37,8 +37,7 @@ LONG = "a rather long name of a folder, as people have them"
 PARAMS = VIEWS | {
     "search": ("q=something+about+it", ""),
     "results": ("q=something+about+it", ""),
-    "why": (f"q=something+about+it&path={PATH}&line=1", ""),
-    "timeline": ("year=2024", ""),
+    "time": ("year=2024", ""),
     "day": ("day=2024-03-01", ""),
     "note": (f"path={PATH}&raw=1", ""),
     # The form holds the whole text, so it is as heavy as the note.

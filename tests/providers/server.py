@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
+from mdrecall.embed.remote.client import _PAUSES
 from tests.providers.batch import BatchSide
 from tests.providers.batch_gemini import GeminiBatches
 from tests.providers.batch_openai import OpenAIBatches
@@ -90,6 +91,8 @@ class ProviderServer:
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
+            # The next server may get this port, while a client of this one is still in memory.
+            _PAUSES.pop(urlsplit(self.root).netloc, None)
 
     def note(self, request: Recorded) -> None:
         with self._came:

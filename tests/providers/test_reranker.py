@@ -43,7 +43,9 @@ def paths(answer: SearchAnswer) -> list[str]:
 
 
 def explain(result: SearchResult) -> object:
-    return result.confidence, values_of(result)
+    """Return the word for the score, and what it is made of but for the lead, which is that of the first only."""
+    values = values_of(result)
+    return result.confidence, {**values, "worth": round(values["worth"] - values["parts"].pop("lead", 0.0), 3)}
 
 
 def prefer(server: RerankServer, *names: str) -> None:

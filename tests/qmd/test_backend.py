@@ -37,7 +37,7 @@ def test_a_model_gets_the_same_form_of_answer_from_either_backend(qmd_workspace:
     qmd_workspace.workspace.configure("{}")
     of_ours = Toolset(memory_tools(qmd_workspace.workspace.memory())).call("memory_search", {"query": query})
     assert (of_qmd.details["backend"], of_ours.details["backend"]) == ("qmd", "builtin")
-    assert of_qmd.details.keys() == of_ours.details.keys()
+    assert {*of_qmd.details} == {*of_ours.details} - {"weaker"}
     assert all(json.loads(told.text) == told.details for told in (of_qmd, of_ours))
     forms = [{key for result in told.details["results"] for key in result} for told in (of_qmd, of_ours)]
     assert forms[0] == forms[1]

@@ -117,7 +117,7 @@ def test_the_stages_are_those_of_the_builtin_index() -> None:
 def test_a_weak_answer_is_doubted() -> None:
     documents = [QmdDocument("memory/a.md", "memory", BILLING), QmdDocument("memory/b.md", "memory", GARDEN)]
     assert search(documents, "rocket submarine tram zeppelin bicycle lorry scooter water").caution.startswith(
-        "Probably not"
+        "Not sure: the best match is weak"
     )
     assert search(documents, "rocket tram zeppelin Ana").caution.startswith("Not sure")
     assert search(documents, "billing migration").caution == ""
@@ -146,8 +146,8 @@ def test_the_score_of_a_model_is_evidence_and_no_probability(mode: Mode) -> None
 
     assert score("how do I bake a cake?", 0.75) < 0.25
     assert score("how do I bake a cake?", 0.3) < score("how do I bake a cake?", 0.9)
-    assert score("when is the billing migration?", 0.3) < score("when is the billing migration?", 0.9)
-    assert score("how do I bake a cake?", 0.9) < score("when is the billing migration?", 0.3)
+    assert score("what about the billing migration?", 0.3) < score("what about the billing migration?", 0.9)
+    assert score("how do I bake a cake?", 0.9) < score("what about the billing migration?", 0.3)
     assert score("what about the billing migration with Ana", 0.9) > 0.75
 
 

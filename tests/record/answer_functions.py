@@ -8,7 +8,7 @@ from benchmarks import metrics
 from mdrecall import evaluate
 from mdrecall.errors import QueryError
 from mdrecall.extras.page.markdown import find_heading, find_line, split_note
-from mdrecall.extras.page.search import explain
+from mdrecall.extras.page.search import give_reason, show_details
 from mdrecall.search.query import (
     DayLimits,
     NoteFilter,
@@ -192,11 +192,12 @@ def record_parts_of_notes() -> Iterator[str]:
 
 def record_explanations() -> Iterator[str]:
     """Yield why results have their scores, as a page shows it."""
+    found: list[SearchResult] = []
     for query, options in (("kettle", {}), ("where is the kettle", {"mode": "keyword"}), ("latest deploy", {})):
-        for result in rank_chunks(query, options):
-            assert result.why
-            yield str(explain(result.why))
-    yield str(explain((("listed", "", "it is a note of the time"),)))
+        found += rank_chunks(query, options)
+    for result in (*found, found[0]._replace(why=(("listed", "it is a note of the time", ""),))):
+        assert result.why
+        yield f"{''.join(map(str, give_reason(result)))} {show_details(result, '/ui')}"
 
 
 #: Notes that are cut: with sections, long lines, several blank lines, lists, fences, and scripts without spaces.

@@ -6,7 +6,6 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from mdrecall.extras.page import map as note_map
 from mdrecall.extras.page import timeline
 from mdrecall.life.promotion import Choice, Record, explain_refusal, importance_of, passes_gates, rank
 from mdrecall.mcp_server import config_text
@@ -257,14 +256,7 @@ def record_charts() -> Iterator[str]:
         days = {first + at: (at % 5, f"day {at}", f"?day={at}") for at in (0, 5, 12)[: 1 + today % 3]}
         yield str(timeline.draw_month(year, month, days, today))
     yield str(timeline.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
-    groups = [
-        [note_map.draw_point(at / 7, 1 - at / 7, f"s{at}{at % 3}", f"p{at}", f"?p={at}")]
-        for at in range(note_map.GROUPS)
-    ]
-    for count in (0, 3, 7):
-        shown = [group if at < count else [] for at, group in enumerate(groups)]
-        yield str(note_map.draw_points(shown, "Map"))
-    yield str(note_map.draw_mark(2)) + str(timeline.draw_legend())
+    yield str(timeline.draw_legend())
 
 
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {

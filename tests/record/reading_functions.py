@@ -9,9 +9,9 @@ from mdrecall.life import promotion
 from mdrecall.search import recency
 from mdrecall.search.query import QueryTimes, explain_filter, parse_query, read_limits, read_range, read_times
 from mdrecall.text import days
+from mdrecall.text.change import find_change, read_claims
 from mdrecall.text.redact.masking import find, make_redactor, redact
 from mdrecall.text.redact.user_patterns import compile_patterns
-from mdrecall.text.statements import find_change, read_statement, read_statements
 from mdrecall.text.time_reader import LANGUAGES
 from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
 
@@ -380,13 +380,13 @@ TAGGED = (
 
 def record_changes() -> Iterator[str]:
     """Yield which claims change which, and how."""
-    statements = [read_statement(text) for text in CLAIMS]
-    for old in statements:
-        found = [old and new and find_change(old, new) for new in statements]
-        told = [f"{at} {one.kind} {one.old} > {one.new}" for at, one in enumerate(found) if one]
+    claims = [next(iter(read_claims(text)), None) for text in CLAIMS]
+    for old in claims:
+        found = [old and new and find_change(old, new) for new in claims]
+        told = [
+            f"{at} {one.kind}{'' if one.is_sure else '?'} {one.old} > {one.new}" for at, one in enumerate(found) if one
+        ]
         yield f"{old and old.text}: {'; '.join(told)}"
-    topics = [read_statements(f"The car is {colour}.", topic)[0] for colour in ("red", "blue") for topic in ("a", "b")]
-    yield str([find_change(old, new) is not None for old, new in product(topics, repeat=2)])
 
 
 def record_entries() -> Iterator[str]:

@@ -18,8 +18,7 @@ from mdrecall.memory import Memory
 from mdrecall.store.sqlite.connect import IndexLocation, connect
 from mdrecall.store.sqlite.tables import PAGE_SIZE
 from mdrecall.types.documents import Issue
-from mdrecall.types.search import SearchAnswer, SearchRequest
-from mdrecall.types.transcripts import Visible
+from mdrecall.types.search import SearchAnswer, SearchRequest, Visible
 from tests.conftest import Workspace, examples
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import QueryError
-from mdrecall.search.results import MAX_QUERIES, fuse_answers, list_queries
+from mdrecall.search.query import MAX_QUERIES, split_questions
+from mdrecall.search.results import fuse_answers, list_queries
 from mdrecall.types.documents import Issue
 from mdrecall.types.search import SearchAnswer, SearchResult
 
@@ -95,3 +96,34 @@ def test_too_many_queries_are_refused() -> None:
     assert len(list_queries("0", [str(number) for number in range(1, MAX_QUERIES)])) == MAX_QUERIES
     with pytest.raises(QueryError, match="There are 6 queries"):
         list_queries("0", [str(number) for number in range(1, MAX_QUERIES + 1)])
+
+
+@pytest.mark.parametrize(
+    ("message", "questions"),
+    [
+        ("Where does Ana live? When was the flat painted?", ["Where does Ana live?", "When was the flat painted?"]),
+        ("What does the flat cost? Since when?", ["What does the flat cost? Since when?"]),
+        ("1. Who is Ana?\n2. Who is Bruno?", ["Who is Ana?", "Who is Bruno?"]),
+        ("安娜住在哪里？房租是多少？", ["安娜住在哪里？", "房租是多少？"]),
+        ("I am going to Rome. Which hotel was it? What did it cost?", None),
+        ("Is it a? b?c", None),
+        ("What??", None),
+        ("?", None),
+    ],
+)
+def test_a_message_of_several_questions_is_split(message: str, questions: list[str] | None) -> None:
+    assert split_questions(message) == (questions or [message])
+
+
+def test_the_last_of_many_questions_are_asked_as_one() -> None:
+    split = split_questions(" ".join(f"Where is town{number}?" for number in range(9)))
+    assert len(split) == MAX_QUERIES
+    assert split[-1].endswith("Where is town7? Where is town8?")
+
+
+def test_the_best_result_of_each_question_comes_first() -> None:
+    one = SearchAnswer((found("a.md", 0.9), found("b.md", 0.8)))
+    two = SearchAnswer((found("c.md", 0.3),), caution="Probably not in memory.")
+    fused = fuse_answers(["One?", "Two?"], [one, two], 6, in_turns=True)
+    assert [entry.path for entry in fused] == ["a.md", "c.md", "b.md"]
+    assert fused.caution == "Two? Probably not in memory."

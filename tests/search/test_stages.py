@@ -180,12 +180,23 @@ def test_a_quoted_phrase_must_be_there_word_for_word() -> None:
     assert best(found).chunk.id == 1
 
 
-def test_the_words_of_the_user_count_a_little_more_unless_the_assistant_is_asked_about() -> None:
+@pytest.mark.parametrize(
+    ("query", "ratio"),
+    [
+        ("walrus", 1.1),
+        ("where does my walrus sleep", 1.5),
+        ("Wo schläft mein walrus", 1.5),
+        ("我的 walrus 在哪里", 1.5),
+        ("the walrus you mentioned", 1.0),
+        ("which walrus did you recommend to me", 1.0),
+        ("welchen walrus hast du mir empfohlen", 1.0),
+        ("你推荐给我的 walrus", 1.0),
+    ],
+)
+def test_the_words_of_the_user_count_more_if_the_query_is_about_them(query: str, ratio: float) -> None:
     text = "User: the walrus sleeps\nAssistant: the walrus sleeps"
-    user, assistant = find_passages([candidate(text=text)], context(weight=0.0))
-    assert user.worth == pytest.approx(1.1 * assistant.worth)
-    user, assistant = find_passages([candidate(text=text)], context("the walrus you mentioned", weight=0.0))
-    assert user.worth == pytest.approx(assistant.worth)
+    users, others = find_passages([candidate(text=text)], context(query))
+    assert users.worth / others.worth == pytest.approx(ratio, abs=0.02)
 
 
 def test_a_search_by_vectors_only_takes_nothing_off() -> None:
@@ -402,7 +413,10 @@ def test_a_match_by_the_speaker_who_is_named_is_not_doubted_for_the_speaker() ->
 
 
 def test_a_weak_best_match_is_doubted_and_a_good_one_is_not() -> None:
-    assert describe_doubt([candidate(score=0.19)], context()) == "Probably not in memory: even the best match is weak."
+    assert (
+        describe_doubt([candidate(score=0.19)], context())
+        == "Not sure: the best match is weak, and the memory may hold no answer."
+    )
     assert describe_doubt([candidate(score=0.2)], context()) == "Not sure: the best match may not answer the query."
     assert describe_doubt([candidate(score=0.9), candidate(score=0.1)], context()) == ""
 

@@ -121,4 +121,4 @@ def rebuild(store: Store, **notes: str) -> None:
     with store.rebuild() as (fresh, publish):
         fresh.documents.put([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
         with store.admin.write_lock("publishing"):
-            publish(None)
+            publish()

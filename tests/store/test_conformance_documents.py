@@ -422,7 +422,7 @@ def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, 
             with writer.rebuild() as (fresh, publish):
                 fresh.documents.put([indexed(path, f"rebuilt{number}") for path in chosen], "r")
                 with writer.admin.write_lock("publishing"):
-                    publish(None)
+                    publish()
         else:
             writer.documents.put([indexed(path, f"---\nday: {number}\n---\ntext{number}") for path in chosen], "r")
         if draw.random() < 0.7:
@@ -452,7 +452,7 @@ def test_what_documents_were_masked_with_is_known(open_store: OpenStore) -> None
     with store.rebuild() as (fresh, publish):
         fresh.documents.put([indexed("a.md", "walrus")], "r", "three")
         with store.admin.write_lock("publishing"):
-            publish(None)
+            publish()
     assert other.documents.state()[1] == "three"
     other.documents.remove({"memory": ["a.md"]})
     other.documents.put([indexed("a.md", "walrus")], "r", "four")

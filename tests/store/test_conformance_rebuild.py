@@ -74,7 +74,7 @@ def test_kept_embeddings_survive(open_store: OpenStore) -> None:
     store.cache.put(second, {b"a": Embedding(b"3")}, (), None)
     with store.rebuild() as (_, publish):
         store.cache.put(second, {b"late": Embedding(b"4")}, (), None)
-        publish(None)
+        publish()
     assert store.cache.get(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
     assert store.cache.get(second, [b"a", b"late"]) == {b"a": Embedding(b"3"), b"late": Embedding(b"4")}
     assert store.admin.content_sizes().cached == 4
@@ -99,7 +99,7 @@ def test_spaces_keep_their_numbers(open_store: OpenStore) -> None:
         assert fresh.vectors.ensure_space(SPACE).id == new
         assert fresh.vectors.ensure_space(OTHER).id == old
         fresh.vectors.mark_filled(new, fresh.vectors.spaces()[0].texts)
-        publish(None)
+        publish()
     (space,) = store.vectors.spaces()
     assert (space.id, space.space, space.is_filled, space.was_filled) == (new, SPACE, True, True)
     assert store.vectors.ensure_space(OTHER).id == old
@@ -114,7 +114,7 @@ def test_numbers_of_chunks_are_never_given_again(open_store: OpenStore) -> None:
             store.documents.put([indexed("late.md", "while the other one is built")], "r")
             given.append(set(chunk_ids(store, ALL)) - set().union(*given))
             fresh.documents.put([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
-            publish(None)
+            publish()
         given.append(set(chunk_ids(store, ALL)))
         store.documents.put([indexed("d.md", "afterwards")], "r")
         given.append(set(chunk_ids(store, ALL)) - given[-1])
@@ -131,7 +131,7 @@ def test_nobody_who_filled_the_old_index_can_call_the_new_one_filled(open_store:
     with other.rebuild() as (fresh, publish):
         fresh.vectors.ensure_space(SPACE)
         fresh.documents.put([indexed("a.md", "seal")], "r")
-        publish(None)
+        publish()
     store.vectors.put(space, [(number, Embedding(VECTOR)) for number in chunks])
     store.vectors.mark_filled(space, texts)
     (found,) = store.vectors.spaces()
@@ -153,7 +153,7 @@ def test_a_filled_index_is_filled_when_it_is_published(open_store: OpenStore) ->
         ((chunk, *_),) = fresh.vectors.pending(space, 0, 10)
         fresh.vectors.put(space, [(chunk, Embedding(VECTOR))])
         fresh.vectors.mark_filled(space, fresh.vectors.spaces()[0].texts)
-        publish(None)
+        publish()
     assert store.vectors.spaces()[0].is_filled
     store.documents.put([indexed("b.md", "whale")], "r")
     assert not store.vectors.spaces()[0].is_filled

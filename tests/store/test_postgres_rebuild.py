@@ -42,7 +42,7 @@ def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
         with pytest.raises(StoreBusy, match=r"is being rebuilt by process \d+"):
             rebuild(other, b="walrus")
         assert found_in(other, "walrus") == {"old.md"}
-        publish(None)
+        publish()
     assert found_in(other, "walrus") == {"a.md"}
     rebuild(other, b="walrus")
     assert found_in(store, "walrus") == {"b.md"}
@@ -61,7 +61,7 @@ def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: Op
     rebuild(other, b="walrus")
     assert count_generations(postgres, store) == 1
     with pytest.raises(StoreBusy, match="by another process"):
-        publish(None)
+        publish()
     assert found_in(store, "walrus") == {"b.md"}
     assert store.admin.check() == ()
     begun.__exit__(None, None, None)

@@ -6,16 +6,20 @@ import stat
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
+from mdrecall.locks import FileLock
 from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import SqliteStore
+from mdrecall.store.sqlite.sidecar_files import LOCKS
 from mdrecall.store.sqlite.tables import APPLICATION_ID, VERSION
 from mdrecall.types.documents import Embedding, Space
+from tests.processes import until
 from tests.store.stores import OWNER, STAMP, found_in, indexed
 
 
@@ -296,3 +300,42 @@ def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: Sq
     thread.start()
     thread.join()
     assert counts == [0]
+
+
+def test_an_index_deleted_after_it_was_opened_is_made_again_and_not_replaced_by_a_temporary_one(
+    store: SqliteStore,
+) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    for path in Path(store.file_path).parent.glob("index.sqlite*"):
+        path.unlink()
+    # As if it had been deleted between the look at it and the connection.
+    with store._file.latest() as db:
+        assert list(db.execute("SELECT path FROM documents")) == []
+    assert store.admin.health() == ("", None)
+    store.documents.put([indexed("b.md", "penguin")], "r")
+    assert found_in(store, "penguin") == {"b.md"}
+
+
+def test_who_keeps_a_thread_from_writing_is_told_whoever_waits_already(store: SqliteStore) -> None:
+    lock = FileLock(f"{store.file_path}{LOCKS['write']}")
+
+    def wait() -> None:
+        with suppress(StoreBusy), store.admin.write_lock("indexing", 60):
+            pass
+
+    def is_waiting() -> bool:
+        if got := store._file._thread_lock.acquire(blocking=False):
+            store._file._thread_lock.release()
+        return not got
+
+    assert lock.acquire(0, "importing")
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        until(is_waiting)
+        whom = rf"is locked by process {os.getpid()}, which has been importing since"
+        with pytest.raises(StoreBusy, match=whom), store.admin.write_lock("writing", 0):
+            pass
+    finally:
+        lock.release()
+        thread.join()

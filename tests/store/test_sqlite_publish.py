@@ -180,7 +180,7 @@ def test_two_rebuilds_of_one_process_exclude_each_other(opened: Open, monkeypatc
         fresh.documents.put([indexed("a.md", "seal")], "r")
         with pytest.raises(StoreBusy, match=f"process {os.getpid()}, which has been rebuilding"), two.rebuild():
             pass
-        publish(None)
+        publish()
     assert found_in(two, "seal") == {"a.md"}
 
 
@@ -348,7 +348,7 @@ def test_a_rebuild_that_is_stopped_leaves_the_old_index(workspace: Workspace) ->
     assert memory.search("seal").results
 
 
-def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(workspace: Workspace, opened: Open) -> None:
+def test_erasing_keeps_the_cached_embeddings_of_what_is_left_and_no_other(workspace: Workspace, opened: Open) -> None:
     workspace.write("memory/a.md", "The walrus sings.\n")
     workspace.write("memory/b.md", "A penguin walks.\n")
     store = opened()
@@ -362,9 +362,8 @@ def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(worksp
     (workspace.path / "memory/a.md").unlink()
     run.run(SyncRequest(force=True))
     assert store.admin.content_sizes().cached == 2
-    run.run(SyncRequest(purge=True))
+    assert run.erase()
     assert store.admin.content_sizes().cached == 1
-    assert store.admin.scrub()
     assert Path(f"{store.file_path}-wal").stat().st_size == 0
     run.run(SyncRequest(force=True))
     assert not run.embed_missing()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite import SqliteStore, find_library
 from mdrecall.types.documents import Embedding, Space
@@ -180,16 +181,31 @@ def test_the_engine_is_the_one_that_was_asked_for(opened: Open, engine: str) -> 
 def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> None:
     store = opened()
     put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
-    assert tables(store) >= {"vectors_1", "windows_1"}
-    store.vectors.mark_filled(store.vectors.ensure_space(OTHER).id, store.vectors.spaces()[0].texts)
-    assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
+    old, new = find_space(store).id, store.vectors.ensure_space(OTHER).id
+    assert tables(store) >= {f"vectors_{old}", f"windows_{old}"}
+    store.vectors.mark_filled(new, store.vectors.spaces()[0].texts)
+    found = {name for name in tables(store) if name.startswith(("vectors_", "windows_"))}
+    assert found == {f"vectors_{new}", f"windows_{new}"}
+
+
+def test_vectors_for_an_index_that_was_deleted_do_not_get_into_the_next_one(opened: Open) -> None:
+    store = opened()
+    chunk = put(store, "a.md", (1, 0, 0, 0))
+    old = find_space(store).id
+    for path in Path(store.file_path).parent.glob("index.sqlite*"):
+        path.unlink()
+    assert put(store, "b.md", (0, 1, 0, 0)) == chunk, "the numbers of chunks begin again"
+    with pytest.raises(StoreBusy):
+        store.vectors.put(old, [(chunk, Embedding(pack((1, 0, 0, 0))))])
+    assert store.vectors.nearest(find_space(store), pack((0, 1, 0, 0)), 1) == [(chunk, 1.0)]
 
 
 def test_windows_go_with_their_chunks(opened: Open) -> None:
     store = opened()
     put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     store.documents.remove({"memory": ["a.md"]})
-    assert count_rows(store, "windows_1") == count_rows(store, "vectors_1") == 0
+    space = find_space(store).id
+    assert count_rows(store, f"windows_{space}") == count_rows(store, f"vectors_{space}") == 0
 
 
 def test_very_many_vectors_are_searched_by_a_matrix(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,9 @@ from mdrecall.text.annotations import line_origins, path_origin
     ("path", "origin"),
     [
         ("memory/import/chatgpt/2024/trip.md", "import"),
+        ("memory/claude/plan.txt.md", "agent"),
+        ("memory/store/users/ana/tea.md", "agent"),
+        ("memory/claude.md", ""),
         ("memory/dreaming/2026-02-10.md", "system"),
         ("memory/.dreams/x.md", "system"),
         ("../other/a.md", "untrusted"),

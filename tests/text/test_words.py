@@ -150,7 +150,8 @@ def test_plain_text_gives_the_index_the_words_that_the_analyser_knows(text: str)
 def test_other_text_reaches_the_index_as_the_analyser_folded_it(text: str) -> None:
     words, _ = Analyser().indexable(text)
     if not is_plain(text):
-        assert words.split() == [word for token in tokens(text) for word in surface_words(token)]
+        known = [word for token in tokens(text) for word in surface_words(token)]
+        assert [word for word in words.split() if any(map(str.isalnum, word))] == known
 
 
 @given(st.text(max_size=200))

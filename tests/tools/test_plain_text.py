@@ -48,7 +48,7 @@ def test_the_answers_about_the_sample_notes_take_a_third_more_than_their_snippet
     queries = ("What did we decide about the database connection pool?", "INC-0042", "who owns the billing service")
     with Memory.open(sample, env=env) as memory:
         tools = Toolset(memory_tools(memory))
-        answers = [tools.call("memory_search", {"query": query}) for query in queries]
+        answers = [tools.call("memory_search", {"query": query, "maxResults": 20}) for query in queries]
     results = [result for each in answers for result in each.details["results"]]
     shown = sum(len(remove_source(result["snippet"], result["citation"])) for result in results)
     assert shown < sum(len(each.plain) for each in answers) <= 1.35 * shown

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError, install_command
-from mdrecall.extras.page.guard import Guard, is_masked, mask_token
+from mdrecall.extras.page.guard import Guard, is_masked, mask_token, read_form
 from mdrecall.extras.page.page import (
     CSRF_FIELD,
     PREFIX,
     STATIC,
+    THEMES,
     Answer,
     Page,
     Redirect,
@@ -22,7 +23,7 @@ from mdrecall.extras.page.page import (
     error_page,
     make_url,
     render_page,
-)
+)  # fmt: skip
 from mdrecall.sessions.visibility import parse
 
 if TYPE_CHECKING:
@@ -38,20 +39,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 #: Each view by its address, with the module and function that answers it. A module is loaded when it is first needed.
 VIEWS = {
+    "GET home": "home.show_home",
+    "GET conflicts": "home.show_conflicts",
     "GET search": "search.show_search",
     "GET results": "search.show_results",
-    "GET why": "search.show_why",
     "GET notes": "read.show_notes",
-    "GET timeline": "timeline.show_timeline",
+    "GET time": "timeline.show_timeline",
     "GET day": "timeline.show_day",
-    "GET map": "map.show_map",
     "GET note": "read.show_note",
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
-    "GET state": "state.show_state",
-    "POST silence": "state.silence_line",
+    "GET agents": "agents.show_agents",
+    "POST silence": "agents.silence_line",
+    "POST wish": "agents.change_wish",
+    "GET settings": "settings.show_settings",
+    "GET theme": "settings.choose_theme",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
+    "POST preview": "edit.preview",
+    "POST task": "edit.tick_task",
     "GET new": "edit.show_new",
     "POST new": "edit.create_note",
     "POST append": "edit.append_text",
@@ -67,6 +73,8 @@ VIEWS = {
     "POST forget-undo": "forget.undo",
     "GET conversation": "read.show_conversation",
 }
+#: The cookie with the theme. Every server of this machine shares it, as a look of one's own may be.
+_THEME = "mdrecall-theme"
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 #: The largest form holds a whole note, of which each byte may take three characters in a form.
 _MAX_FORM_BYTES = 32 * 1024 * 1024
@@ -100,7 +108,7 @@ class App:
 
         path = request.url.path
         if path in ("/", PREFIX, f"{PREFIX}/"):
-            return RedirectResponse(make_url(self.memories.default, "search"), 303)
+            return RedirectResponse(make_url(self.memories.default, "home"), 303)
         if path.startswith(STATIC):
             return _send_static(path.removeprefix(STATIC), request.headers.get("if-none-match", ""))
         name, _, view = path.removeprefix(f"{PREFIX}/").partition("/")
@@ -110,7 +118,7 @@ class App:
             return PlainTextResponse("There is no such page.", 404)
         form: dict[str, str] = {}
         if method == "POST":
-            body = await _read_body(request)
+            body = await read_form(request, _MAX_FORM_BYTES)
             if body is None or body.count(b"&") >= _MAX_FIELDS:
                 return PlainTextResponse("The form is too large, or not a form.", 413)
             # The token is the first field of every form, so that nothing else of a foreign one is looked at.
@@ -119,8 +127,9 @@ class App:
                 return PlainTextResponse("This form is not from this page. Load the page again.", 403)
             form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         query, now = dict(request.query_params), datetime.now(UTC)
-        limits = self._session_key, self._can_change
-        visit = Visit(self.memories, unquote(name), query, form, self.csrf and mask_token(self.csrf), now, *limits)
+        theme = request.cookies.get(_THEME, "")
+        rest = self._session_key, self._can_change, theme if theme in THEMES else ""
+        visit = Visit(self.memories, unquote(name), query, form, self.csrf and mask_token(self.csrf), now, *rest)
         return _send(await run_in_threadpool(_answer, target, visit, method == "POST"), visit)
 
 
@@ -150,7 +159,11 @@ def _send(answer: Answer, visit: Visit) -> "Response":
     from starlette.responses import HTMLResponse, RedirectResponse
 
     if isinstance(answer, Redirect):
-        return RedirectResponse(answer.url, 303)
+        redirect = RedirectResponse(answer.url, 303)
+        if answer.theme in THEMES:
+            year = 365 * 24 * 3_600
+            redirect.set_cookie(_THEME, answer.theme, year, path=PREFIX, httponly=True, samesite="strict")
+        return redirect
     body, status = (render_page(answer, visit), answer.status) if isinstance(answer, Page) else (answer, 200)
     # Half characters, which JSON and file names can hold, are no UTF-8.
     return HTMLResponse(body.encode("utf-8", "replace"), status)
@@ -170,20 +183,6 @@ def _send_static(name: str, known: str) -> "Response":
     if tag == known:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=_STATIC_TYPES[name], headers=headers)
-
-
-async def _read_body(request: "Request") -> bytes | None:
-    """Return a form as it was sent; None if it is too large or not a form."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    length = request.headers.get("content-length", "")
-    if kind != "application/x-www-form-urlencoded" or (length.isdecimal() and int(length) > _MAX_FORM_BYTES):
-        return None
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _MAX_FORM_BYTES:
-            return None
-    return bytes(body)
 
 
 def require_packages() -> None:

@@ -4,12 +4,16 @@ If a note has changed meanwhile, nothing is written, and the page shows both ver
 """
 
 import logging
+import re
 from difflib import unified_diff
 from itertools import islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
+from mdrecall.extras.page.markdown import read_title, render_note, split_note
 from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, hide, join, require_owner, tag
+from mdrecall.extras.page.read import make_urls
 from mdrecall.life.curate import Curator, DeletedNote, find_deleted, list_deleted, remove_deleted
+from mdrecall.notes.editing import change_error, replace_content
 
 _log = logging.getLogger(__name__)
 #: Comparing two texts takes time that grows with the product of their lines.
@@ -19,13 +23,16 @@ _MAX_LINES, _MAX_LINE_CHARS = 500, 120
 #: Lines around a difference, so that one sees where it is.
 _CONTEXT = 2
 _MIN_ROWS, _MAX_ROWS = 12, 40
+#: The box of a task at the beginning of a line, after the marks of quotes and lists.
+_TASK = re.compile(rb"[\s>]*(?:(?:[-+*]|\d{1,9}[.)])\s+)*\[([ xX])\]\s")
 
 
 def show_edit(visit: Visit) -> Page:
     """Return the page on which a note is edited."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
-    title = f"Edit {note.path}"
-    return Page(title, join(tag("h1", title), _edit_form(visit, note.path, note.text, note.hash)), "notes")
+    title = f"Edit {read_title(note.text, note.path)}"
+    about = tag("p", note.path, class_="about quiet mono")
+    return Page(title, join(tag("h1", title), about, _edit_form(visit, note.path, note.text, note.hash)), "notes")
 
 
 def save_note(visit: Visit) -> Answer:
@@ -41,10 +48,34 @@ def save_note(visit: Visit) -> Answer:
     return finish(visit, "note", path=path, done="saved")
 
 
+def preview(visit: Visit) -> Html:
+    """Return the beginning of a text that is being edited as HTML, for a page that shows it beside the form."""
+    path, part = visit.form.get("path", ""), split_note(visit.form.get("text", ""))[0]
+    rendered = render_note(part.text, make_urls(visit, path, 1), (0, 0))
+    return tag("p", "This is too complex to render.", class_="quiet") if rendered is None else rendered
+
+
+def tick_task(visit: Visit) -> Answer:
+    """Tick a task of a note, or take the tick off: a single character changes. Nothing does if the note has changed."""
+    path, known, number = visit.form.get("path", ""), visit.form.get("hash", ""), visit.number("line")
+    try:
+        note = Curator(visit.memory).read(path)
+        lines = note.data.split(b"\n")
+        found = _TASK.match(lines[number - 1]) if 0 < number <= len(lines) and note.hash == known else None
+        if found is None:
+            raise change_error(path)
+        place = len(b"\n".join([*lines[: number - 1], b""])) + found.start(1)
+        content = note.data[:place] + (b"x" if found[1] == b" " else b" ") + note.data[place + 1 :]
+        replace_content(note.root, note.inside, content, known)
+    except (FileChanged, FileMissing) as error:
+        again = tag("p", tag("a", "Open the note as it is now", href=visit.url("note", path=path), class_="button"))
+        return _show_again(visit, f"{path} has changed in the meantime", error, again)
+    return finish(visit, "note", path=path, part=visit.number("part") or None, anchor=f"L{number}")
+
+
 def show_new(visit: Visit) -> Page:
     """Return the page on which a note is written."""
-    form = _new_form(visit, visit.query.get("path", ""), "")
-    return Page("New note", join(tag("h1", "New note"), form), "notes")
+    return Page("New note", join(tag("h1", "New note"), _new_form(visit, visit.query.get("path", ""), "")), "notes")
 
 
 def create_note(visit: Visit) -> Answer:
@@ -128,8 +159,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
         )
     except FileMissing:
         message, rest = "The note is not there any more. Nothing was written.", _new_form(visit, path, text)
-    problem = tag("p", message, class_="problem", role="alert")
-    return Page(title, join(tag("h1", title), problem, rest), "notes", 409)
+    return Page(title, join(tag("h1", title), tag("p", message, class_="problem", role="alert"), rest), "notes", 409)
 
 
 def show_difference(old: str, new: str) -> Html:
@@ -140,15 +170,15 @@ def show_difference(old: str, new: str) -> Html:
     found = islice(unified_diff(one, two, "on the disk", "yours", n=_CONTEXT, lineterm=""), _MAX_LINES)
     elements = {"-": "del", "+": "ins"}
     lines = [tag(elements.get(line[0], "span"), f"{line[:_MAX_LINE_CHARS]}\n") for line in found]
-    if not lines:
-        return tag("p", "The text is the same.", class_="quiet")
-    return tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
+    shown = tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
+    return shown if lines else tag("p", "The text is the same.", class_="quiet")
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
     back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
     buttons = tag("p", tag("button", "Save"), back, class_="row")
-    return visit.form_tag("edit", hide(path=path, hash=known), _text_field(text), buttons)
+    field = tag("div", _text_field(text), class_="beside", data_preview=visit.url("preview"))
+    return visit.form_tag("edit", hide(path=path, hash=known), field, buttons)
 
 
 def _new_form(visit: Visit, path: str, text: str) -> Html:
@@ -172,13 +202,11 @@ def show_trash(visit: Visit) -> Page:
     """Return the page of the notes that were deleted."""
     require_owner(visit, "The trash")
     notes = list_deleted(visit.memory.settings.workspace)
-    heading = tag("h1", "Deleted notes")
-    if not notes:
-        return Page("Trash", join(heading, tag("p", "The trash is empty.", class_="quiet")), "notes")
-    rows = (_show_row(visit, note) for note in notes[:_MAX_LISTED])
-    more = len(notes) - _MAX_LISTED
-    rest = tag("p", f"And {more:,} more.", class_="quiet") if more > 0 else None
-    return Page("Trash", join(heading, tag("ul", rows, class_="places", aria_label="Deleted notes"), rest), "notes")
+    rows = [_show_row(visit, note) for note in notes[:_MAX_LISTED]]
+    rest = f"And {len(notes) - len(rows):,} more." if len(notes) > len(rows) else "" if rows else "The trash is empty."
+    listed = tag("ul", rows, class_="places", aria_label="Deleted notes") if rows else None
+    about = tag("p", rest, class_="quiet") if rest else None
+    return Page("Trash", join(tag("h1", "Deleted notes"), listed, about), "notes")
 
 
 def restore_note(visit: Visit) -> Redirect:

@@ -3,18 +3,28 @@
 What is to be forgotten is sent in a form and never in an address, which a browser would remember.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from datetime import timedelta
 
-from mdrecall.errors import QueryError
+from mdrecall.errors import ArgumentError, QueryError
+from mdrecall.extras.page.markdown import mark
 from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, hide, join, plural, require_owner, tag
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
+from mdrecall.life.journal import empty_expired
+from mdrecall.text.tombstones import find_runs, join_spans, read_phrase
 from mdrecall.text.words import fold
 
 _TITLE = "Forget"
 #: More notes that have it in their name are about other things.
 _MAX_FOUND = 8
 _MAX_LISTED = 100
+#: As much of a text as its name in a heading.
+_MAX_NAMED = 80
+#: A form may have 200 fields.
+_MAX_BOXES = 150
+#: The beginning of a field that leaves a place out; the rest is its citation.
+_LEAVE = "leave "
 _KINDS = {
     "note": "Notes",
     "deletion": "Deleted notes",
@@ -24,13 +34,18 @@ _KINDS = {
     "state": "Files of mdrecall",
     "memory": "Long-term memories",
 }
+#: The places whose lines can be forgotten alone, and those of which nothing is kept for an undo.
+_CHOOSABLE, _NOT_KEPT = frozenset(("note", "host")), frozenset(("copy", "state", "memory"))
 
 
 def show_forget(visit: Visit) -> Page:
     """Return the page that asks what to forget, with what was forgotten."""
-    forgotten = _open(visit).list_forgotten()
-    path = visit.query.get("path", "")
-    return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", path), _show_forgotten(visit, forgotten)), "forget")
+    forgetting = _open(visit)
+    if visit.can_change:
+        # What can be undone until a day is not kept longer.
+        empty_expired(visit.memory.settings.index_path, f"{visit.now:%Y-%m-%d}")
+    rest = _show_forgotten(visit, forgetting.list_forgotten())
+    return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", visit.query.get("path", "")), rest), "forget")
 
 
 def preview(visit: Visit) -> Page:
@@ -45,13 +60,27 @@ def preview(visit: Visit) -> Page:
 
 
 def forget(visit: Visit) -> Answer:
-    """Forget what the page has shown; if the places are others by now, show them first."""
+    """Forget what the page has shown; if the places are others by now, or some are left out, show them first."""
     forgetting = _open(visit)
     plan = forgetting.plan(_read_request(visit), visit.now)
     if visit.form.get("token", "") != plan.token:
         return _show_plan(visit, plan, has_changed=True)
+    if left_out := {name.removeprefix(_LEAVE) for name in visit.form if name.startswith(_LEAVE)}:
+        return _leave_out(visit, forgetting, plan, left_out)
     report = forgetting.apply(plan, visit.now)
     return Redirect(visit.url("forget", done="forgotten" if report.is_complete else "unfinished"))
+
+
+def _leave_out(visit: Visit, forgetting: Forgetting, plan: ForgetPlan, left_out: Set[str]) -> Page:
+    """Return the page that asks to forget only some lines of notes, and says where the text stays."""
+    chosen = [each.citation for each in plan.places if each.kind in _CHOOSABLE and each.citation not in left_out]
+    if not chosen:
+        raise ArgumentError("Every line was left out.", name="leave", hint="Go back, and leave fewer of them out.")
+    form = {name: visit.form.get(name, "") for name in ("how", "keep")} | {"path": "\n".join(dict.fromkeys(chosen))}
+    visit = visit._replace(form=form)
+    part = forgetting.plan(_read_request(visit), visit.now)
+    cleared = {each.citation for each in part.places}
+    return _show_plan(visit, part, stays=[each for each in plan.places if each.citation not in cleared])
 
 
 def finish(visit: Visit) -> Redirect:
@@ -74,9 +103,9 @@ def _open(visit: Visit) -> Forgetting:
 
 def _read_request(visit: Visit) -> ForgetRequest:
     form = visit.form
-    text, path = form.get("text", "").strip(), form.get("path", "").strip()
+    text, path = form.get("text", "").strip(), form.get("path", "")
     days = visit.memory.settings.mdrecall.forget.trash_days if form.get("keep") else 0
-    texts, paths = (text,) if text else (), (path,) if path and not text else ()
+    texts, paths = (text,) if text else (), () if text else tuple(filter(None, map(str.strip, path.split("\n"))))
     return ForgetRequest(texts, paths, is_masked=form.get("how") == "mask", trash_days=days)
 
 
@@ -89,47 +118,91 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
         what = tag("p", tag("label", "What to forget ", field))
     about = "A name, a number, a phrase. Every sentence that contains it is removed: from notes, from what is found of"
     note = tag("p", f"{about} conversations, and from long-term memories.", class_="quiet")
-    ways = (("remove", "remove the sentences"), ("mask", "write [forgotten] in their place"))
-    choices = [
-        tag("label", tag("input", type="radio", name="how", value=value, checked=value == "remove"), f" {title}")
-        for value, title in ways
-    ]
-    kept = f" keep what is removed for {days} days, so that you can undo it"
-    keep = tag("label", tag("input", type="checkbox", name="keep", value="1"), kept)
-    options = tag("fieldset", tag("legend", "In notes"), choices, keep, class_="row")
+    ways = _choose("how", "In notes", {"remove": "remove the sentences", "mask": "write [forgotten] in their place"})
+    kept = f"for {days} days: until then, what is removed from notes is kept"
+    undo = _choose("keep", "Undo", {"1": kept, "": "not at all: at once and for good"})
     hint = tag("span", "This changes nothing yet.", class_="quiet")
     button = tag("p", tag("button", "Show every place"), hint, class_="row")
-    return visit.form_tag("forget", what, None if path and not text else note, options, tag("div", button))
+    return visit.form_tag("forget", what, None if path and not text else note, ways, undo, button)
 
 
-def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> Page:
-    count = len(plan.places) + plan.more
-    title = f"{count:,} {'place holds' if count == 1 else 'places hold'} it" if count else "No place holds it"
+def _choose(name: str, title: str, ways: Mapping[str, str]) -> Html:
+    """Return the ways to do something, the first one chosen."""
+    first = next(iter(ways))
+    boxes = {value: tag("input", type="radio", name=name, value=value, checked=value == first) for value in ways}
+    choices = (tag("label", box, f" {ways[value]}") for value, box in boxes.items())
+    return tag("fieldset", tag("legend", title), choices, class_="row")
+
+
+def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, stays: Sequence[Place] = ()) -> Page:
+    count, text, path = len(plan.places) + plan.more, visit.form.get("text", "").strip(), visit.form.get("path", "")
+    what = f"“{text[:_MAX_NAMED]}”" if text else path if "\n" not in path else "these lines"
+    title = f"Forget {what}: {plural(count, 'place')}" if count else f"No place holds {what}"
     notice = "The places have changed since you saw them. Nothing was done; look again." if has_changed else ""
     fields = {name: visit.form.get(name, "") for name in ("text", "path", "how", "keep")}
     button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
     warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
     act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
+    lines = sum(each.kind in _CHOOSABLE for each in plan.places)
+    can_choose = bool(text) and 0 < lines <= _MAX_BOXES and count > 1 and not plan.more
+    leave = "To leave lines of notes out, tick them. The next page then shows what goes, and where it stays."
+    form = visit.form_tag(
+        "forget-apply",
+        hide(**fields, token=plan.token),
+        [_show_places(visit, kind, [each for each in plan.places if each.kind == kind], can_choose) for kind in _KINDS],
+        tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
+        tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None,
+        tag("div", act, class_="decide"),
+    )
     body = join(
         tag("h1", title),
         tag("p", notice, class_="problem", role="alert") if notice else None,
-        [_show_places(visit, kind, [each for each in plan.places if each.kind == kind]) for kind in _KINDS],
-        tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
-        tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None,
-        visit.form_tag("forget-apply", hide(**fields, token=plan.token), act, class_="decide"),
+        tag("p", _say_undo(visit, plan)) if count else None,
+        tag("p", leave, class_="quiet") if can_choose else None,
+        _show_stays(visit, stays),
+        form,
         _show_named(visit),
         tag("p", "What says it in other words stays. Search for it, and forget its note or edit it.", class_="quiet"),
     )
     return Page(_TITLE, body, "forget", 409 if has_changed else 200)
 
 
-def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | None:
+def _say_undo(visit: Visit, plan: ForgetPlan) -> str:
+    """Return what can be undone until when, and what is not cleared at all."""
+    said = "This cannot be undone: no text is kept."
+    if plan.trash_days:
+        until = visit.now + timedelta(days=plan.trash_days)
+        said = f"You can undo this until {until:%Y-%m-%d}: what is removed from notes is kept beside the index."
+        lost = [title for kind, title in _KINDS.items() if kind in _NOT_KEPT & {each.kind for each in plan.places}]
+        said += f" Undo does not bring back: {', '.join(lost).lower()}." if lost else ""
+    return f"{said} Version control such as git, your backups and other programs may still hold it."
+
+
+def _show_stays(visit: Visit, places: Sequence[Place]) -> Html | None:
+    """Return the places that are left out, and those that cannot be cleared without them."""
+    title = f"Stays ({len(places):,}): only whole lines of notes can be forgotten one by one"
+    texts = [tag("div", each.text, class_="passage") for each in places]
+    named = [_name_place(visit, each) for each in places]
+    return _show_section(title, [tag("li", "stays in ", *row) for row in zip(named, texts, strict=True)])
+
+
+def _show_places(visit: Visit, kind: str, places: Sequence[Place], can_choose: bool) -> Html | None:
     rows = []
     for each in places:
-        text = tag("div", each.text, class_="passage") if each.text else None
-        rows.append(tag("li", _name_place(visit, each), tag("span", f" · {each.action}", class_="quiet"), text))
+        text = tag("div", _mark(each.text, visit.form.get("text", "")), class_="passage") if each.text else None
+        box = tag("input", type="checkbox", name=f"{_LEAVE}{each.citation}", value="1")
+        leave = tag("label", box, " Leave it out", class_="right") if can_choose and kind in _CHOOSABLE else None
+        name = tag("span", _name_place(visit, each), tag("span", f" · {each.action}", class_="quiet"))
+        rows.append(tag("li", tag("div", name, leave, class_="row"), text))
     return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
+
+
+def _mark(text: str, phrase: str) -> Html:
+    """Return the text of a place in which the words to forget are marked."""
+    runs = read_phrase(phrase)
+    spans = find_runs(text, lambda first: [len(run) for run in runs if run[0] == first], runs.__contains__)
+    return mark(text, join_spans(spans))
 
 
 def _show_section(title: str, rows: Sequence[Html]) -> Html | None:
@@ -152,31 +225,30 @@ def _show_named(visit: Visit) -> Html | None:
     named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
     kept = {name: visit.form.get(name, "") for name in ("how", "keep")}
     button = tag("button", "Forget this note", class_="plain")
-    rows = []
-    for path in named:
-        offer = visit.form_tag("forget", hide(path=path, **kept), button)
-        rows.append(tag("li", tag("a", path, href=visit.url("note", path=path)), offer))
+    rows = [
+        tag("li", tag("a", path, href=visit.url("note", path=path)),
+            visit.form_tag("forget", hide(path=path, **kept), button))
+        for path in named
+    ]  # fmt: skip
     return _show_section("Notes that have it in their name", rows)
 
 
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
-    if not forgotten:
-        return None
     rows = (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED])
     entries = tag("ul", rows, class_="places", aria_label="What was forgotten")
     note = "Only hashes are kept, by which it is recognised if it comes back."
     unfinished = None
     if not all(entry.is_done for entry in forgotten) and visit.can_change:
         unfinished = visit.form_tag("forget-finish", tag("button", "Finish what was broken off"))
-    return join(tag("h2", "What was forgotten"), tag("p", note, class_="quiet"), unfinished, entries)
+    about = tag("h2", "What was forgotten"), tag("p", note, class_="quiet")
+    return join(about, unfinished, entries) if forgotten else None
 
 
 def _show_entry(visit: Visit, entry: Forgotten) -> Html:
     parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
     what = ", ".join(plural(count, noun) for count, noun in parts if count)
-    state = f"kept until {entry.kept_until}" if entry.kept_until else "nothing kept"
+    state = f"can be undone until {entry.kept_until}" if entry.kept_until else "nothing kept"
     when = visit.show_time(entry.at)
-    title = "Undo" if entry.kept_until else "Let it come back"
-    button = tag("button", title, class_="plain")
+    button = tag("button", "Undo" if entry.kept_until else "Let it come back", class_="plain")
     form = visit.form_tag("forget-undo", hide(id=entry.id), button) if visit.can_change else None
     return tag("li", when, f" · {what} · {state if entry.is_done else 'unfinished'}", form)

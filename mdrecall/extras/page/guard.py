@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, render_document, tag
 
@@ -114,7 +115,8 @@ class Guard:
     async def _enter(self, request: "Request") -> "Response":
         if request.method == "POST":
             wanted = self._server_token
-            given = await _read_token(request) if wanted else ""
+            form = await read_form(request, _MAX_LOGIN_BYTES) if wanted else None
+            given = dict(parse_qsl((form or b"").decode("utf-8", "replace"))).get("token", "").strip()
         else:
             wanted, given = self._link_token, request.query_params.get("token", "")
         is_right = bool(wanted) and is_same(given, wanted)
@@ -178,15 +180,18 @@ def is_masked(given: str, token: str) -> bool:
     return False
 
 
-async def _read_token(request: "Request") -> str:
-    from urllib.parse import parse_qs
-
-    body = b""
+async def read_form(request: "Request", most: int) -> bytes | None:
+    """Return a form as it was sent; None if it is too large or not a form."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    length = request.headers.get("content-length", "")
+    if kind != "application/x-www-form-urlencoded" or (length.isdecimal() and int(length) > most):
+        return None
+    body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > _MAX_LOGIN_BYTES:
-            return ""
-    return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        if len(body) > most:
+            return None
+    return bytes(body)
 
 
 def _refuse(status: int, problem: str, way_out: str) -> "Response":

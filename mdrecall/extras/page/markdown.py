@@ -6,14 +6,14 @@ note or, marked as such, to a website. A long note is shown in parts, so that no
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from html import escape
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from mdrecall.extras.page.page import Child, Html, join, tag
-from mdrecall.patterns import is_note_file
+from mdrecall.extras.page.page import Child, Html, join, separate, tag
+from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.text.annotations import read_annotations
 from mdrecall.text.notes import read_front_matter
 
@@ -30,16 +30,20 @@ _STEPS_PER_CHAR, _FREE_STEPS = 3, 10_000
 #: A longer comment is shown as text, so that nobody searches for its end again and again.
 _MAX_COMMENT_CHARS = 4000
 _MAX_SLUG_CHARS = 100
-_ELEMENTS = {
-    **{name: name for name in ("blockquote", "thead", "tbody", "tr", "em", "strong", "s")},
-    "bullet_list": "ul",
-    "list_item": "li",
-}
+_ELEMENTS = {"bullet_list": "ul", "list_item": "li"}
+_ELEMENTS |= {name: name for name in ("blockquote", "thead", "tbody", "tr", "em", "strong", "s")}
 _ALIGN = {"text-align:center": "center", "text-align:right": "right-aligned"}
 #: More of a comment hides the text beside it.
 _MAX_LABEL_CHARS = 300
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\]")
 _TASK = re.compile(r"\[([ xX])\]\s")
+#: What is not read: the marks before a line, comments, emphasis, code, and links around their text.
+_MARKS = re.compile(
+    r"^\s*(?:(?:[-+>*]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s)?"
+    r"|<!--.*?-->|\*+|`+|!?\[\[(?:[^\[\]|]*\|)?|\]\]|!?\[(?=[^\[\]]*\]\()|\]\([^()\s]*\)"
+)
+#: As much of a line as stands for it, and as much as is searched for marks where all of it is shown.
+_MAX_LINE_CHARS, _MAX_TEXT_CHARS = 200, 2_000
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _EXTERNAL = ("http", "https", "mailto")
 
@@ -57,14 +61,31 @@ class NoteUrls(NamedTuple):
     """Returns the address of a heading in the note itself, by its id."""
 
 
+#: Lines and list items in which nothing means anything in Markdown. A line after an item would be part of it.
+_PLAIN = re.compile(
+    r"(?:(?:- (?=[^\n]*(?:\n- |\n\n|\n?\Z)))?(?![^\S\n]|[-+]|\d+[.)])[^\n*_`\[\]<>|~\\&#!=]*(?:\n|\Z))+"
+)
+#: Returns a text of a passage with the words of the query marked.
+Mark: TypeAlias = Callable[[str], Html]
+
+
 class _TooComplex(Exception):
     """The text takes longer to parse than any note that somebody has written."""
 
 
-def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 1, fence: str = "") -> Html | None:
+#: The id of the form that the boxes of tasks belong to.
+TASKS = "tasks"
+#: What the page shows of the front matter in other places.
+_SHOWN_ABOVE = ("title", "tags", "tag")
+
+
+def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 1, fence: str = "", *, title: str = "",
+                can_tick: bool = False) -> Html | None:  # fmt: skip
     """Return a note as HTML; None if it is too complex, and should be shown as it is.
 
-    A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened.
+    A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened. If the note
+    begins with its ``title``, which the page shows already, that heading is hidden. With ``can_tick``, the box of a
+    task is a button of the form ``TASKS`` that sends the number of its line.
     """
     text = text.replace("\r\n", "\n").replace("\r", " ")
     values, front_lines = read_front_matter(text if first == 1 else "")
@@ -83,8 +104,33 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
         return None
     _find_tasks(tokens)
     _name_headings(tokens)
-    renderer = _Renderer(urls, cited, skipped)
+    if title and tokens and tokens[0].tag == "h1" and strip_markup(tokens[1].content) == title:
+        tokens[0].meta["is_title"] = not meets(cited, skipped + 1, skipped + (tokens[0].map or [0, 1])[1])
+    renderer = _Renderer(urls, cited, skipped, can_tick=can_tick)
     return join(renderer.show_front(values), renderer.render(tokens))
+
+
+def open_passages(length: int) -> Callable[[str, NoteUrls, Mark, Set[int]], Html]:
+    """Return what renders passages of ``length`` characters in all; making a parser takes longer than using it.
+
+    Lines of a passage have no numbers, and those that do not match stand back. Text without any markup is not parsed.
+    """
+    parser: MarkdownIt | None = None
+
+    def render(text: str, urls: NoteUrls, mark: Mark, matching: Set[int]) -> Html:
+        nonlocal parser
+        renderer = _PassageRenderer(urls, mark, matching)
+        if _PLAIN.fullmatch(text):
+            return renderer.show_plain(text.split("\n"))
+        parser = parser or _make_parser(length)
+        try:
+            tokens = parser.parse(text)
+        except (_TooComplex, RecursionError):
+            return tag("p", mark(text))
+        _find_tasks(tokens)
+        return renderer.render(tokens)
+
+    return render
 
 
 def meets(cited: tuple[int, int], first: int, last: int) -> bool:
@@ -95,6 +141,39 @@ def meets(cited: tuple[int, int], first: int, last: int) -> bool:
 def slug(heading: str) -> str:
     """Return the id of a heading."""
     return "h-" + re.sub(r"\W+", "-", heading[:_MAX_SLUG_CHARS].casefold()).strip("-")
+
+
+def strip_markup(line: str, most: int = _MAX_LINE_CHARS) -> str:
+    """Return the beginning of a line as people read it, without the marks of Markdown and without comments."""
+    return _MARKS.sub("", line[:most]).strip()
+
+
+def strip_lines(text: str) -> str:
+    """Return the lines of a text as one, as people read it."""
+    return " ".join(filter(None, (strip_markup(line, _MAX_TEXT_CHARS) for line in text.split("\n"))))
+
+
+def mark(text: str, spans: Iterable[tuple[int, int]]) -> Html:
+    """Return a text in which these parts are marked."""
+    pieces: list[Child] = []
+    done = 0
+    for start, end in spans:
+        pieces += text[done:start], tag("mark", text[start:end])
+        done = end
+    return join(pieces, text[done:])
+
+
+def cut(text: str, most: int) -> str:
+    """Return at most so many characters of a text."""
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"
+
+
+def read_title(text: str, path: str) -> str:
+    """Return the title of a note: that of its front matter, the heading it begins with, or the name of its file."""
+    values, skipped = read_front_matter(text)
+    start = text.split("\n", skipped)[-1].lstrip().partition("\n")[0]
+    heading = strip_markup(start) if start.startswith("# ") else ""
+    return next(iter(values.get("title", ())), heading)[:_MAX_LINE_CHARS] or drop_ending(path.rpartition("/")[2])
 
 
 def _make_parser(length: int) -> "MarkdownIt":
@@ -182,20 +261,21 @@ def _name_headings(tokens: "Sequence[Token]") -> None:
 class _Renderer:
     """Turns the tokens of one note into HTML."""
 
-    def __init__(self, urls: NoteUrls, cited: tuple[int, int], skipped: int) -> None:
+    def __init__(self, urls: NoteUrls, cited: tuple[int, int], skipped: int, *, can_tick: bool) -> None:
         self._urls = urls
         self._cited = cited
+        self._can_tick = can_tick
         self._skipped = skipped
         """How many lines precede the first one that was parsed."""
         self._numbered: set[int] = set()
 
     def show_front(self, values: dict[str, list[str]]) -> Html | None:
-        """Return the front matter as a small table."""
+        """Return what the front matter says besides the title and the tags, in a line."""
         if not values:
             return None
-        rows = (tag("tr", tag("th", key, scope="row"), tag("td", ", ".join(each))) for key, each in values.items())
-        table = tag("table", tag("tbody", rows), class_="front", aria_label="Front matter")
-        return tag("div", self._line(1, self._skipped), table)
+        shown = {key: ", ".join(each) for key, each in values.items() if each and key not in _SHOWN_ABOVE}
+        said = " · ".join(f"{key}: {each}" for key, each in shown.items())
+        return tag("p", self._line(1, self._skipped), said, class_="front quiet")
 
     def render(self, tokens: "Sequence[Token]") -> Html:
         """Return blocks, or the pieces of a line, as HTML."""
@@ -218,21 +298,24 @@ class _Renderer:
             case "paragraph":
                 return tag("p", children, class_="tight" if token.hidden else None)
             case "heading":
-                # The title of the page is the only heading of the first level.
-                return tag(f"h{min(int(token.tag[1]) + 1, 6)}", children, id=token.meta.get("id"))
+                return self._heading(token, children)
             case "link":
                 return self._link(str(token.attrGet("href") or ""), children)
             case "ordered_list":
                 start = token.attrGet("start")
                 return tag("ol", children, start=int(start) if start is not None else None)
             case "table":
-                return tag(
-                    "div", tag("table", children), class_="scroll", tabindex=0, role="region", aria_label="Table"
-                )
+                table = tag("table", children)
+                return tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table")
             case "th" | "td" as cell:
                 return tag(cell, children, class_=_ALIGN.get(str(token.attrGet("style"))))
             case kind:
                 return tag(_ELEMENTS.get(kind, "span"), children)
+
+    def _heading(self, token: "Token", children: list[Child]) -> Html:
+        # The title of the page is the only heading of the first level.
+        level = min(int(token.tag[1]) + 1, 6)
+        return tag(f"h{level}", children, id=token.meta.get("id"), hidden=token.meta.get("is_title"))
 
     def _show(self, token: "Token") -> Child:
         """Return what has no end of its own: a text, a break, a picture, a block of code, the content of a block."""
@@ -240,7 +323,7 @@ class _Renderer:
             case "inline":
                 return self._show_lines(token)
             case "code_inline":
-                return tag("code", token.content)
+                return tag("code", self._text(token.content))
             case "fence" | "code_block":
                 return self._show_code(token)
             case "hr":
@@ -256,7 +339,10 @@ class _Renderer:
                 return _label_comment(token.content)
             case "softbreak" | "hardbreak":
                 return tag("br")
-        return token.content
+        return self._text(token.content)
+
+    def _text(self, text: str) -> Child:
+        return text
 
     def _show_lines(self, token: "Token") -> Html:
         """Return the content of a block, each of its lines with its number, and the cited ones marked."""
@@ -269,15 +355,20 @@ class _Renderer:
             if child is None or (is_break and not depth):
                 content = self.render(children[since:place])
                 if "is_done" in token.meta and not since:
-                    label = "done" if (is_done := token.meta["is_done"]) else "to do"
-                    box = tag("input", type="checkbox", disabled=True, checked=is_done, aria_label=label)
-                    content = join(box, content)
+                    content = join(self._show_box(line, is_done=token.meta["is_done"]), content)
                 pieces += [tag("br") if pieces else None, self._line(start, line, content)]
                 start, since = line + 1, place + 1
             if child is not None:
                 depth += child.nesting
                 line += is_break or (child.type == "comment" and child.content.count("\n"))
         return join(pieces)
+
+    def _show_box(self, line: int, *, is_done: bool) -> Html:
+        label = "done" if is_done else "to do"
+        if not self._can_tick:
+            return tag("input", type="checkbox", disabled=True, checked=is_done, aria_label=label)
+        state = {"role": "checkbox", "aria_checked": "true" if is_done else "false", "aria_label": label}
+        return tag("button", form=TASKS, name="line", value=line, class_="task", **state)
 
     def _line(self, first: int, last: int, content: Child = None) -> Html:
         """Return the content of a line with its number; the first one that has the number can be linked to."""
@@ -293,10 +384,9 @@ class _Renderer:
         return first + 1 + self._skipped, end + self._skipped
 
     def _show_code(self, token: "Token") -> Html:
-        first, _ = self._lines_of(token)
-        first += token.type == "fence"
-        lines = token.content.removesuffix("\n").split("\n")
-        shown = (self._line(first + number, first + number, f"{line}\n") for number, line in enumerate(lines))
+        first = self._lines_of(token)[0] + (token.type == "fence")
+        lines = enumerate(token.content.removesuffix("\n").split("\n"), first)
+        shown = (self._line(number, number, self._text(f"{line}\n")) for number, line in lines)
         return tag("pre", tag("code", shown), tabindex=0)
 
     def _wiki_link(self, target: str) -> Html:
@@ -321,6 +411,38 @@ class _Renderer:
         folder = "" if target.startswith("/") else posixpath.dirname(self._urls.path)
         path = posixpath.normpath(posixpath.join(folder, target.lstrip("/") if not folder else target))
         return tag("a", children, href=self._urls.note(path, slug(heading) if heading else ""), class_="wiki")
+
+
+class _PassageRenderer(_Renderer):
+    """Turns the tokens of a passage into HTML: its headings are not those of the page, and its words are marked."""
+
+    def __init__(self, urls: NoteUrls, mark: Mark, matching: Set[int]) -> None:
+        super().__init__(urls, (0, 0), 0, can_tick=False)
+        self._mark = mark
+        self._matching = matching
+
+    def _text(self, text: str) -> Child:
+        return self._mark(text)
+
+    def show_plain(self, lines: Sequence[str]) -> Html:
+        """Return paragraphs and lists of lines in which nothing has to be parsed."""
+        shown: list[Html] = []
+        for (is_item, is_text), group in groupby(
+            enumerate(lines, 1), lambda line: (line[1][:2] == "- ", bool(line[1]))
+        ):
+            pieces = [self._line(number, number, self._mark(line.removeprefix("- "))) for number, line in group]
+            if is_item:
+                shown.append(tag("ul", (tag("li", piece) for piece in pieces)))
+            elif is_text:
+                shown.append(tag("p", separate(tag("br"), pieces)))
+        return join(shown)
+
+    def _line(self, first: int, last: int, content: Child = None) -> Html:
+        is_context = self._matching.isdisjoint(range(first, last + 1))
+        return tag("span", content, class_="context") if is_context else join(content)
+
+    def _heading(self, token: "Token", children: list[Child]) -> Html:
+        return tag("p", tag("strong", children))
 
 
 def _label_comment(content: str) -> Html:
@@ -382,17 +504,15 @@ def find_line(parts: list[Part], line: int) -> int:
 
 def find_heading(parts: list[Part], wanted: str) -> int:
     """Return the index of the part that holds a heading, by its slug; the first one if there is no such heading."""
-    for index, part in enumerate(parts):
-        if any(line.startswith("#") and slug(line.strip("# ")) == wanted for line in part.text.split("\n")):
-            return index
-    return 0
+    headings = ((index, line) for index, part in enumerate(parts) for line in part.text.split("\n") if line[:1] == "#")
+    return next((index for index, line in headings if slug(line.strip("# ")) == wanted), 0)
 
 
 def _weigh(line: str) -> int:
     """Return about what a line weighs as HTML."""
     if not line:
         return _RAW_WEIGHT
-    links = line.count("[[") + line.count("](")
+    links = line.count("[[") + line.count("](") + line.count("[ ]")
     return _RAW_WEIGHT + _LINE_WEIGHT + 2 * len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
 
 

@@ -3,12 +3,14 @@
 Every text is escaped unless it is already HTML.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, Union
 from urllib.parse import quote, urlencode
 
+from mdrecall.config.environment import shorten
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.notes.clock import user_time
 
@@ -46,6 +48,11 @@ def join(*children: Child) -> Html:
     return Html("".join(map(_render, children)))
 
 
+def separate(between: Child, pieces: Iterable[Child]) -> Html:
+    """Return pieces with something between each two of them."""
+    return join((between if place else None, piece) for place, piece in enumerate(pieces))
+
+
 def _render(child: Child) -> str:
     if isinstance(child, Html):
         return child
@@ -79,6 +86,8 @@ class Redirect(NamedTuple):
     """Another address to go to, after something was changed."""
 
     url: str
+    theme: str | None = None
+    """The theme that the browser is to remember; None if that stays as it is."""
 
 
 #: A page, a part of one that a script puts in its place, or another address.
@@ -101,14 +110,30 @@ class Visit(NamedTuple):
     """The conversation whose rules hold for what is shown; empty for the owner of the memory, who may see all."""
     can_change: bool = True
     """False if notes may only be read."""
+    theme: str = ""
+    """What the browser remembers of ``THEMES``."""
 
     @property
     def memory(self) -> "Memory":
         return self.memories.get(self.name)
 
+    @property
+    def folder(self) -> str:
+        """The path of the folder that the memory is about, with ``~`` for the home. It need not be open."""
+        loaded = self.memories.describe(self.name).loaded
+        return shorten(loaded.settings.workspace, loaded.home)
+
+    @property
+    def folder_name(self) -> str:
+        return os.path.basename(self.folder) or self.folder
+
     def url(self, view: str, **params: str | int | float | None) -> str:
         """Return the address of a view of this memory; parameters that are empty or None are left out."""
         return make_url(self.name, view, **params)
+
+    def line_url(self, path: str, line: int) -> str:
+        """Return the address of a note in which a line is marked and in view."""
+        return self.url("note", path=path, from_=line, to=line, anchor=f"L{line}")
 
     def number(self, name: str) -> int:
         """Return a number of the form or the address; 0 if it is none, or longer than any that makes sense."""
@@ -136,9 +161,12 @@ def hide(**fields: str) -> Html:
     return join(tag("input", type="hidden", name=name, value=value) for name, value in fields.items())
 
 
-def tabulate(rows: Iterable[Html], head: Html | None = None) -> Html:
-    """Return a table that scrolls on a narrow screen."""
-    return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll", tabindex=0)
+def search_form(visit: Visit, *below: Child, query: str | None = None, **attributes: str) -> Html:
+    """Return a field that leads to the results of a search, with what is shown below it."""
+    about = {"placeholder": "What do you want to know?", "aria_label": "Search your memory", "autocomplete": "off"}
+    field = tag("input", type="search", name="q", value=query, id="q", **about, autofocus=query == "", maxlength=2000)
+    bar = tag("div", field, tag("button", "Search"), class_="searchbar")
+    return tag("form", bar, below, action=visit.url("search"), role="search", **attributes)
 
 
 def plural(number: int, noun: str) -> str:
@@ -162,15 +190,12 @@ def make_url(memory: str, view: str, **params: str | int | float | None) -> str:
 
 
 _Item = TypeVar("_Item")
-#: The views in the navigation, by their address.
-SECTIONS = {
-    "search": "Search",
-    "notes": "Notes",
-    "timeline": "Timeline",
-    "map": "Map",
-    "forget": "Forget",
-    "state": "State",
-}
+#: How a page may look, by what a browser remembers; the system decides if that is nothing.
+THEMES = {"": "As the system", "light": "Light", "dark": "Dark"}
+#: The views in the navigation.
+SECTIONS = ("home", "search", "notes", "time", "agents", "forget", "settings")
+#: Views that only the owner of the memory may open.
+_OWNERS = ("agents", "forget")
 #: What was done before a page is shown, by the parameter ``done``. A text in the address would let a link lie.
 _DONE = {
     "saved": "Saved.",
@@ -181,6 +206,8 @@ _DONE = {
     "forgotten": "Forgotten. Your own backups and version control may still hold it.",
     "unfinished": "Something is left: another process reads an old state of the index, or a database cannot be opened.",
     "silenced": "Silenced. No agent is shown it again by itself.",
+    "confirmed": "Confirmed. Agents are told so at the start of each session.",
+    "dropped": "Dropped. It does not come back.",
     "unsilenced": "Agents may be shown it again.",
     "allowed": "It may come back from now on. Nothing was kept of it.",
 }
@@ -190,11 +217,13 @@ def render_page(page: Page, visit: Visit) -> str:
     """Return a whole page as HTML."""
     done = _DONE.get(visit.query.get("done", ""))
     notice = tag("p", done, class_="notice", role="status") if done else None
-    brand = tag("a", "mdrecall", href=visit.url("search"), class_="brand")
     links = (
-        tag("a", title, href=visit.url(view), aria_current="page" if view == page.section else None)
-        for view, title in SECTIONS.items()
+        tag("a", view.title(), href=visit.url(view), aria_current="page" if view == page.section else None)
+        for view in SECTIONS
+        if not (visit.session_key.strip() and view in _OWNERS)
     )
+    # It leads to Home; a pointer that rests on it shows the path.
+    brand = tag("a", visit.folder_name, href=visit.url("home"), title=visit.folder, class_="brand")
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
@@ -202,10 +231,11 @@ def render_page(page: Page, visit: Visit) -> str:
         tag("main", notice, page.body, id="content", tabindex="-1"),
     )
     script = tag("script", src=f"{STATIC}app.js", defer=True)
-    return render_document(f"{page.title} · {visit.name} · mdrecall", body, script)
+    title = f"{page.title} · {visit.folder_name} · mdrecall"
+    return render_document(title, body, script, theme=visit.theme)
 
 
-def render_document(title: str, body: Html, *more: Html) -> str:
+def render_document(title: str, body: Html, *more: Html, theme: str = "") -> str:
     """Return a document with ``more`` at the end of its head."""
     head = tag(
         "head",
@@ -217,7 +247,7 @@ def render_document(title: str, body: Html, *more: Html) -> str:
         tag("link", rel="stylesheet", href=f"{STATIC}app.css"),
         *more,
     )
-    return "<!doctype html>" + tag("html", head, body, lang="en")
+    return "<!doctype html>" + tag("html", head, body, lang="en", data_theme=theme or None)
 
 
 def show_pages(
@@ -241,13 +271,10 @@ def show_pages(
 
 def _choose_memory(visit: Visit) -> Html | None:
     """Return the list of memories, if there is more than one."""
-    if len(visit.memories.names) < 2:
-        return None
-    links: Iterable[Html] = (
-        tag("a", name, href=make_url(name, "search"), aria_current="true" if name == visit.name else None)
-        for name in visit.memories.names
-    )
-    return tag("details", tag("summary", visit.name), tag("nav", links, aria_label="Memories"), class_="memories")
+    names, current = visit.memories.names, {visit.name: "true"}
+    links = [tag("a", name, href=make_url(name, "home"), aria_current=current.get(name)) for name in names]
+    menu = tag("nav", links, aria_label="Memories")
+    return tag("details", tag("summary", visit.name), menu, class_="memories") if len(names) > 1 else None
 
 
 def error_page(error: RecallError, status: int) -> Page:

@@ -1,134 +1,190 @@
 """What there is to read: the list of notes, a note with what is near it, and a conversation a page at a time."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import quote
 
 from mdrecall.errors import FileMissing, RecallError
-from mdrecall.extras.page.markdown import NoteUrls, Part, find_heading, find_line, meets, render_note, split_note
-from mdrecall.extras.page.page import Child, Html, Page, Redirect, Visit, join, plural, show_pages, tabulate, tag
+from mdrecall.extras.page import markdown
+from mdrecall.extras.page.page import Child, Html, Page, Redirect, Visit, hide, join, plural, show_pages, tag
 from mdrecall.life.curate import Curator
 from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.annotations import least_trusted, line_origins, path_origin
-from mdrecall.text.notes import read_fields
-from mdrecall.types.documents import NoteFile
+from mdrecall.text.notes import read_fields, read_front_matter
+from mdrecall.types.documents import NoteFile, parse_citation
 from mdrecall.types.search import ReadResult
 from mdrecall.types.transcripts import TranscriptRecord
 
-#: What a page shows at once: more is slow to draw on a phone and long to scroll.
-_PER_PAGE = 100
-_ORDERS: Mapping[str, tuple[str, Callable[[NoteFile], object]]] = {
-    "changed": ("Last changed", lambda note: -note.changed_s),
-    "path": ("Name", lambda note: note.path),
-    "size": ("Size", lambda note: -note.bytes),
-}
+#: Notes of a folder that a page shows at once: each is read for its title.
+_PER_PAGE = 50
+#: As much of a note as its title and its first lines are looked for in.
+_FIRST_LINES, _FIRST_CHARS = 60, 4_000
 
 
-def show_notes(visit: Visit) -> Page:
-    """Return a page of the list of notes."""
-    order = visit.query.get("order", "")
-    order = order if order in _ORDERS else "changed"
-    words = visit.query.get("find", "").casefold().split()
-    found = [note for note in visit.memory.notes() if all(word in note.path.casefold() for word in words)]
-    found.sort(key=_ORDERS[order][1])  # type: ignore[arg-type]
-    shown, pages = show_pages(visit, "notes", found, _PER_PAGE, "find", "order")
+def show_notes(visit: Visit) -> Page | Html:
+    """Return the notes as folders, or those that a filter finds, as a page or as a part of one."""
+    folder, words = visit.query.get("folder", ""), visit.query.get("find", "").strip()
+    notes = visit.memory.notes()
+    shown = _find_notes(visit, notes, words) if words else _show_folder(visit, notes)
+    if visit.query.get("part"):
+        return shown
+    above = [tag("a", "Notes", href=visit.url("notes")), f" / {folder}"] if folder else "Notes"
+    find = tag("input", type="search", name="find", value=words, id="q", aria_label="Filter by title or folder",
+               placeholder="Filter by title or folder", autocomplete="off")  # fmt: skip
+    bar = tag("div", find, tag("button", "Filter", class_="plain"), class_="searchbar")
     body = join(
-        tag("h1", "Notes"),
-        _add_to_today(visit) if visit.can_change else None,
-        _choose(visit, order),
-        tag("p", plural(len(found), "note"), class_="quiet", role="status"),
-        _list(visit, shown) if shown else tag("p", "No note has such a name." if words else "There are no notes yet."),
-        pages,
+        tag("h1", above),
+        _offer_new(visit) if visit.can_change else None,
+        tag("form", bar, action=visit.url("notes"), data_results=visit.url("notes"), role="search"),
+        tag("p", id="status", role="status", class_="quiet"),
+        tag("div", shown, id="results"),
     )
-    return Page("Notes", body, "notes")
+    return Page(folder or "Notes", body, "notes")
 
 
-def _add_to_today(visit: Visit) -> Html:
+def _offer_new(visit: Visit) -> Html:
     field = tag("textarea", name="text", rows=2, required=True, placeholder="Something to remember", id="today")
-    label = tag("label", "Add to today’s note", for_="today")
-    links = [tag("a", "New note", href=visit.url("new")), tag("a", "Trash", href=visit.url("trash"))]
-    return visit.form_tag("append", label, field, tag("p", tag("button", "Add"), *links, class_="row"), class_="panel")
+    label = tag("label", "Add to today’s note", for_="today", class_="hidden")
+    add = visit.form_tag("append", label, field, tag("p", tag("button", "Add")), class_="panel")
+    today = tag("details", tag("summary", "Add to today’s note", class_="button plain"), add)
+    new = tag("a", "New note", href=visit.url("new"), class_="button plain")
+    trash = tag("a", "Trash", href=visit.url("trash"), class_="button plain")
+    return tag("div", new, today, trash, class_="row actions")
 
 
-def _choose(visit: Visit, order: str) -> Html:
-    options = (tag("option", title, value=name, selected=name == order) for name, (title, _) in _ORDERS.items())
-    find = tag("label", "Find ", tag("input", type="search", name="find", value=visit.query.get("find")))
-    sort = tag("label", "Order ", tag("select", options, name="order"))
-    show = tag("button", "Show", class_="plain")
-    return tag("form", find, sort, show, action=visit.url("notes"), class_="row")
+def _show_folder(visit: Visit, notes: Sequence[NoteFile]) -> Html:
+    """Return the folders and the notes of the folder in the address, what changed last first."""
+    folder = visit.query.get("folder", "")
+    inside = f"{folder}/" if folder else ""
+    folders: dict[str, list[NoteFile]] = {}
+    own = []
+    for note in (note for note in notes if note.path.startswith(inside)):
+        name, _, rest = note.path[len(inside) :].partition("/")
+        if rest:
+            # Of a folder outside of the workspace the whole path is its name.
+            name = name if name not in ("", "..") else note.path.rpartition("/")[0][len(inside) :]
+            folders.setdefault(name, []).append(note)
+        else:
+            own.append(note)
+    is_only = len(folders) == 1 and not folder
+    entries: list[str | NoteFile] = [*folders, *own]
+    shown, pages = show_pages(visit, "notes", entries, _PER_PAGE, "folder")
+    names = [each for each in shown if isinstance(each, str)]
+    tree = [_offer_folder(visit, inside, name, folders[name], is_open=is_only) for name in names]
+    listed = _list(visit, [each for each in shown if isinstance(each, NoteFile)])
+    nothing = None if shown else tag("p", "There are no notes here yet.", class_="quiet")
+    return join(tree, listed, nothing, pages)
+
+
+def _offer_folder(visit: Visit, inside: str, name: str, notes: Sequence[NoteFile], *, is_open: bool) -> Html:
+    """Return a folder that shows its notes once it is opened."""
+    url = visit.url("notes", folder=f"{inside}{name}")
+    link = tag("div", tag("a", f"Show the notes in {name}", href=url), data_load=f"{url}&part=1")
+    summary = tag("summary", tag("strong", name), " ", tag("span", plural(len(notes), "note"), class_="quiet"))
+    content = _show_folder(visit._replace(query={"folder": f"{inside}{name}"}), notes) if is_open else link
+    return tag("details", summary, content, open=is_open, class_="folder")
+
+
+def _find_notes(visit: Visit, notes: Sequence[NoteFile], find: str) -> Html:
+    """Return the notes whose path or headings have all words: the index knows the headings."""
+    words, key = find.casefold().split(), visit.session_key
+    headings: dict[str, str] = {}
+    with suppress(RecallError):
+        hits = visit.memory.search(find, mode="keyword", source="memory", max_results=_PER_PAGE, session_key=key)
+        headings = {hit.path: hit.heading.casefold() for hit in reversed(hits.results)}
+    found = [
+        note for note in notes
+        if all(word in note.path.casefold() or word in headings.get(note.path, "") for word in words)
+    ]  # fmt: skip
+    shown, pages = show_pages(visit, "notes", found, _PER_PAGE, "find")
+    nothing = tag("p", "No note has such a title or folder.")
+    return join(tag("p", plural(len(found), "note"), class_="quiet"), _list(visit, shown) if found else nothing, pages)
 
 
 def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
-    rows = (
-        tag(
-            "tr",
-            tag("td", tag("a", note.path, href=visit.url("note", path=note.path))),
-            tag("td", visit.show_time(note.changed_s), class_="quiet"),
-            tag("td", f"{note.bytes:,}", class_="number"),
-        )
-        for note in notes
-    )
-    titles = (("Note", None), ("Changed", None), ("Bytes", "number"))
-    head = tag("tr", *(tag("th", title, scope="col", class_=kind) for title, kind in titles))
-    return tabulate(rows, tag("thead", head))
+    rows = []
+    for note in notes:
+        title, lines = summarize(visit, note.path)
+        link = tag("a", title, href=visit.url("note", path=note.path), class_="title", title=note.path)
+        first, when = tag("span", *lines[:1], class_="quiet"), tag("small", visit.show_time(note.changed_s))
+        rows.append(tag("li", link, first, when, class_="result"))
+    return tag("ul", rows, class_="listing", aria_label="Notes") if rows else join()
+
+
+def summarize(visit: Visit, path: str) -> tuple[str, list[str]]:
+    """Return the title of a note and its first lines that are not headings."""
+    try:
+        text = visit.memory.read(path, lines=_FIRST_LINES, max_chars=_FIRST_CHARS).text
+    except RecallError as error:
+        return drop_ending(path.rpartition("/")[2]), [str(error)]
+    title = markdown.read_title(text, path)
+    lines = text.split("\n")[read_front_matter(text)[1] :]
+    said = (markdown.strip_markup(line) for line in lines if not line.startswith(("#", "---", "```")))
+    return title, [line for line in said if line]
 
 
 #: How many notes near in meaning are listed, and how much of a note stands for what it is about.
-_MAX_NEAR, _NEAR_CHARS = 8, 600
+_MAX_NEAR, _NEAR_CHARS = 5, 600
 #: A note that everything links to would bury the rest of the page.
 _MAX_LINKS = 100
 #: As many tags as somebody reads, and as long as one that is meant as a tag.
 _MAX_TAGS, _MAX_TAG_CHARS = 30, 100
+_CHANGES = ("Delete", "Forget")
 #: A part that is heavier consists of little but markup.
 _MAX_BYTES = 120_000
 
 
 def show_note(visit: Visit) -> Page:
     """Return the page of a note."""
-    note = visit.memory.read(visit.query.get("path", ""), max_chars=visit.memory.settings.mdrecall.max_file_bytes)
+    path = parse_citation(visit.query.get("path", ""))[0]
     try:
-        found = Curator(visit.memory).locate(note.path).found
+        # Read before the text: if the note changes in between, no task is ticked in a line that it no longer has.
+        known = Curator(visit.memory).read(path)
     except RecallError:
         # Only a shared index holds it, or a coding agent keeps it.
-        found = None
+        known = None
+    note = visit.memory.read(path, max_chars=visit.memory.settings.mdrecall.max_file_bytes)
     first = visit.number("from")
     cited = first, max(first, visit.number("to"))
-    parts = split_note(note.text)
+    parts = markdown.split_note(note.text)
     number = _choose_part(visit, parts, cited)
-    part = parts[number]
-    rendered = render_note(part.text, _make_urls(visit, note.path, len(parts)), cited, part.first, part.fence)
-    raw = show_raw(part.text, part.first, cited)
-    if rendered is not None and len((rendered + raw).encode(errors="replace")) > _MAX_BYTES:
-        rendered = None
-    has_raw = rendered is None or bool(visit.query.get("raw"))
-    if rendered is None:
-        view = tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet")
-    else:
-        view = tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
+    title = markdown.read_title(note.text, note.path)
+    ticks = known.hash if known and visit.can_change else ""
+    view = _show_part(visit, note.path, parts, number, cited, title, ticks)
     pages = _turn_pages(visit, note.path, parts, number)
-    title = read_fields(note.text).title or drop_ending(note.path.rpartition("/")[2])
     link = tag("a", "Show its links and the notes near it in meaning", href=visit.url("around", path=note.path))
     load = visit.url("around", path=note.path, part=1)
     around = tag("section", tag("p", link), data_load=load, aria_label="Around this note", class_="around")
     body = join(
         tag("h1", title),
-        _show_facts(visit, note, found),
-        _show_actions(
-            visit, note.path, number + 1, has_raw=has_raw, can_toggle=rendered is not None, is_here=bool(found)
-        ),
-        pages,
-        tag("div", view, raw if has_raw else None, class_="beside" if has_raw and rendered is not None else None),
-        pages,
-        None if host_of(note.path) else around,
+        _show_facts(visit, note, known.found if known else None),
+        _show_actions(visit, note.path, number + 1, can_change=bool(ticks)),
+        tag("div", tag("div", pages, view, pages), None if host_of(note.path) else around, class_="reading"),
     )
     return Page(title, body, "notes")
+
+
+def _show_part(visit: Visit, path: str, parts: list[markdown.Part], number: int, cited: tuple[int, int], title: str,
+               hash: str) -> Html:  # fmt: skip
+    """Return a part of a note, rendered or as it is; with a hash its tasks can be ticked."""
+    part, urls = parts[number], make_urls(visit, path, len(parts))
+    raw = show_raw(part.text, part.first, cited)
+    if visit.query.get("raw"):
+        return raw
+    rendered = markdown.render_note(part.text, urls, cited, part.first, part.fence, title=title, can_tick=bool(hash))
+    if rendered is None or len(rendered.encode(errors="replace")) > _MAX_BYTES:
+        return join(tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet"), raw)
+    form = visit.form_tag("task", hide(path=path, hash=hash, part=str(number + 1)), id=markdown.TASKS) if hash else None
+    empty = tag("p", "This note is empty.", class_="quiet")
+    return join(form, tag("article", rendered or empty, class_="note"))
 
 
 def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html:
     """Return a text as it is, with numbers of lines."""
     shown = []
     for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
-        element, kind = ("mark", "cited") if meets(cited, number, number) else ("span", None)
+        element, kind = ("mark", "cited") if markdown.meets(cited, number, number) else ("span", None)
         shown.append(tag(element, f"{line}\n", class_=kind, data_line=number))
     return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
 
@@ -159,44 +215,47 @@ def show_around(visit: Visit) -> Page | Html:
 
 
 def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) -> Html:
-    """Return what is known of a note: where it is, how large, how old, who wrote it, its tags."""
-    facts: list[tuple[str, Child]] = [("Path", tag("span", note.path, class_="mono"))]
+    """Return what is known of a note: where it is, how old, who wrote it, its tags."""
+    facts: list[Child] = [tag("span", note.path, class_="mono")]
     if found:
-        size = f"{found.st_size:,} bytes, {plural(note.total_lines, 'line')}"
-        facts += [("Size", size), ("Changed", visit.show_time(found.st_mtime))]
+        facts.append(("changed ", visit.show_time(found.st_mtime)))
     else:
-        facts.append(("Kept", f"by {host_of(note.path)}" if host_of(note.path) else "on another machine"))
+        facts.append(f"kept by {host_of(note.path)}" if host_of(note.path) else "kept on another machine")
     origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
     if origins:
-        facts.append(("Written by", least_trusted(origins) if len(origins) == 1 else ", ".join(sorted(origins))))
-    if tags := [name for name in read_fields(note.text).tags if len(name) <= _MAX_TAG_CHARS][:_MAX_TAGS]:
-        links = (tag("a", f"#{name}", href=visit.url("search", q=f"#{name}")) for name in tags)
-        facts.append(("Tags", [join(link, " ") for link in links]))
-    return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
+        facts.append(f"written by {least_trusted(origins) if len(origins) == 1 else ', '.join(sorted(origins))}")
+    tags = [name for name in read_fields(note.text).tags if len(name) <= _MAX_TAG_CHARS][:_MAX_TAGS]
+    facts += [tag("a", f"#{name}", href=visit.url("search", q=f"#{name}")) for name in tags]
+    return tag("p", [tag("span", fact) for fact in facts], class_="about quiet")
 
 
-def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_toggle: bool, is_here: bool) -> Html:
+def _show_actions(visit: Visit, path: str, part: int, *, can_change: bool) -> Html:
+    """Return the buttons of a note: to edit it, and more."""
     cited = {name: visit.query.get(name, "") for name in ("from", "to")}
-    here = visit.url("note", path=path, raw="" if has_raw else 1, part=part if part > 1 else None, **cited)
-    actions: list[Child] = []
-    if can_toggle:
-        actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
-    if visit.can_change and is_here:
-        for title in ("Edit", "Delete", "Forget"):
-            actions.append(tag("a", title, href=visit.url(title.lower(), path=path), class_="button plain"))
-    return tag("div", actions, class_="row actions")
+    is_raw = bool(visit.query.get("raw"))
+    here = visit.url("note", path=path, raw="" if is_raw else 1, part=part if part > 1 else None, **cited)
+    toggle = tag("a", "Formatted text" if is_raw else "Raw text", href=here, class_="button plain")
+    if not can_change:
+        return tag("div", toggle, class_="row actions")
+    field = tag("textarea", name="text", rows=2, required=True, id="add")
+    add = visit.form_tag("append", hide(path=path), tag("label", "Add to the end of this note", for_="add"), field,
+                         tag("button", "Add"))  # fmt: skip
+    links = (tag("a", f"{name}…", href=visit.url(name.lower(), path=path), class_="button plain") for name in _CHANGES)
+    more = tag("details", tag("summary", "More…", class_="button plain"),
+               tag("div", add, tag("p", toggle, links, class_="row"), class_="panel"))  # fmt: skip
+    return tag("div", tag("a", "Edit", href=visit.url("edit", path=path), class_="button"), more, class_="row actions")
 
 
-def _choose_part(visit: Visit, parts: list[Part], cited: tuple[int, int]) -> int:
+def _choose_part(visit: Visit, parts: list[markdown.Part], cited: tuple[int, int]) -> int:
     """Return the index of the part that the address asks for, by number, by heading or by a line to mark."""
     if number := visit.number("part"):
         return min(number, len(parts)) - 1
     if heading := visit.query.get("heading"):
-        return find_heading(parts, heading)
-    return find_line(parts, cited[0])
+        return markdown.find_heading(parts, heading)
+    return markdown.find_line(parts, cited[0])
 
 
-def _make_urls(visit: Visit, path: str, parts: int) -> NoteUrls:
+def make_urls(visit: Visit, path: str, parts: int) -> markdown.NoteUrls:
     """Return where the links of a note lead. A browser does not say which heading it looks for, so the address does."""
 
     def find_note(target: str, heading: str) -> str:
@@ -205,10 +264,10 @@ def _make_urls(visit: Visit, path: str, parts: int) -> NoteUrls:
     def find_own_heading(heading: str) -> str:
         return find_note(path, heading) if parts > 1 else f"#{heading}"
 
-    return NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name), find_own_heading)
+    return markdown.NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name), find_own_heading)
 
 
-def _turn_pages(visit: Visit, path: str, parts: list[Part], number: int) -> Html | None:
+def _turn_pages(visit: Visit, path: str, parts: list[markdown.Part], number: int) -> Html | None:
     """Return the links to the parts before and after this one; None if the note is a single part."""
     if len(parts) == 1:
         return None
@@ -228,35 +287,31 @@ def _show_links(visit: Visit, path: str) -> Html:
     def show(target: str, line: int, is_broken: bool) -> Html:
         if is_broken:
             return tag("li", f"{target} ", tag("span", "(no such note)", class_="quiet"))
-        place = f"L{line}" if line else None
-        return tag("li", tag("a", target, href=visit.url("note", path=target, from_=line or None, anchor=place)))
+        return tag("li", _name(visit, target, from_=line or None, anchor=f"L{line}" if line else None))
 
-    lists = (
-        ("Links to", [show(link.target, 0, link.is_broken) for link in found.links if link.target != path]),
-        ("Linked from", [show(link.path, link.line, False) for link in found.backlinks]),
-    )
-    shown = (
-        tag("div", tag("h2", title), tag("ul", dict.fromkeys(items[:_MAX_LINKS])), class_="panel")
-        for title, items in lists
-        if items
-    )
-    return join(shown)
+    # As often as a note is linked, it is listed once.
+    links = {link.target: (link.target, 0, link.is_broken) for link in found.links if link.target != path}
+    backlinks = {link.path: (link.path, link.line, False) for link in reversed(found.backlinks)}
+    lists = (("Links to", links), ("Linked from", dict(reversed(backlinks.items()))))
+    shown = ((title, [show(*each) for each in [*items.values()][:_MAX_LINKS]]) for title, items in lists)
+    return join(tag("div", tag("h2", title), tag("ul", items), class_="panel") for title, items in shown if items)
+
+
+def _name(visit: Visit, path: str, **place: str | int | None) -> Html:
+    """Return a link to a note by its title."""
+    return tag("a", summarize(visit, path)[0], href=visit.url("note", path=path, **place), title=path)
 
 
 def _show_near(visit: Visit, path: str) -> Html:
     """Return the notes that are about something similar."""
     note = visit.memory.read(path, max_chars=_NEAR_CHARS)
     about = " ".join(f"{drop_ending(path.rpartition('/')[2])} {note.text}".split())
-    answer = visit.memory.search(
-        about, mode="vector", source="memory", max_results=3 * _MAX_NEAR, session_key=visit.session_key
-    )
-    hits = list({hit.path: hit for hit in reversed(answer.results) if hit.path != note.path}.values())[::-1]
-    items = [
-        tag("li", tag("a", hit.path, href=visit.url("note", path=hit.path)), tag("div", hit.heading, class_="quiet"))
-        for hit in hits[:_MAX_NEAR]
-    ]
+    key, most = visit.session_key, 4 * _MAX_NEAR
+    answer = visit.memory.search(about, mode="vector", source="memory", max_results=most, session_key=key)
+    near = list(dict.fromkeys(hit.path for hit in answer.results if hit.path != note.path))[:_MAX_NEAR]
     nothing = tag("p", answer.action or "No other note is near.", class_="quiet")
-    return tag("div", tag("h2", "Near in meaning"), tag("ul", items) if items else nothing, class_="panel")
+    listed = tag("ul", (tag("li", _name(visit, each)) for each in near)) if near else nothing
+    return tag("div", tag("h2", "Near in meaning"), listed, class_="panel")
 
 
 #: How many messages a page shows, and how many characters of them in all, so that it stays light.

@@ -1,47 +1,85 @@
-"""Search: results while typing, the words that match, how sure each result is and why, and why there is none."""
+"""Search: the answer first, each note once with the lines that match, how sure it is and why, and what narrows it."""
 
-from collections.abc import Mapping
-from itertools import groupby
-from typing import TYPE_CHECKING, cast
+import os
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from itertools import groupby, islice
+from textwrap import dedent
+from typing import TYPE_CHECKING, TypeAlias, cast
+from urllib.parse import urlencode
 
-from mdrecall.errors import FileMissing, RecallError
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Visit, join, make_url, plural, tag
+from mdrecall.errors import ReadError, RecallError
+from mdrecall.extras.page.markdown import mark, open_passages
+from mdrecall.extras.page.page import Child, Html, Page, Visit, hide, join, make_url, plural, search_form, separate, tag
+from mdrecall.extras.page.read import make_urls
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.search.query import find_matches, find_stems
+from mdrecall.search.results import find_answers, find_lines, stop
 from mdrecall.several import search_several
-from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult, Why
+from mdrecall.text.days import month_length
+from mdrecall.text.notes import read_fields, read_front_matter
+from mdrecall.types.documents import NO_FIELDS, Fields, parse_citation
+from mdrecall.types.search import MOST_RESULTS, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Iterator
 
     from mdrecall.types.documents import SourceName
     from mdrecall.types.search import Confidence
 
 #: A score in the words of this page.
-MEANINGS: Mapping["Confidence", str] = {"high": "sure", "medium": "likely", "low": "weak"}
+MEANINGS: Mapping["Confidence", str] = {"high": "Sure", "medium": "Likely", "low": "Weak"}
 _SOURCES = {"": "Notes and conversations", "memory": "Notes", "sessions": "Conversations"}
-#: The parameters of a search besides the query, which every link to a result keeps.
-FILTERS = ("source", "folder", "tag", "collection", "since", "until", "all")
-#: As many results as fit on two screens: each costs as much to show as a tenth of the search itself.
-_MAX_RESULTS = 10
+#: The parameters of a search besides the query, which every link that narrows it keeps, with what they are called.
+FILTERS = {
+    "source": "", "folder": "in ", "tag": "#", "collection": "in ", "who": "", "since": "from ", "until": "to ",
+    "all": "all memories ",
+}  # fmt: skip
+#: As many results as fit on two screens: each costs as much to show as a twentieth of the search itself.
+_MAX_RESULTS = 8
+#: How many results are looked through for a person, whom a search cannot ask for.
+_MAX_NAMED = 50
 #: Lines shown before and after those that match: enough to see what they are about.
 _AROUND = 2
+#: What narrows a search is read at a glance, and a folder of people may be long.
+_MAX_LINKS, _MAX_PEOPLE = 6, 500
+#: A first word that is longer is a name by itself; *Dr* is not.
+_TITLE_CHARS = 2
+#: The part of a note that says what it is called, and mostly its tags.
+_HEAD_BYTES = 2_000
 #: What the page says before anything was asked.
-_SUGGESTION = (
-    "Ask a question, or type a name, an identifier or a date. Press / to come back to this field, ↓ and ↑ to move"
-    " among results."
+_SUGGESTION = "Ask a question, or type a name or a date. Press / to come back here, ↓ and ↑ to move among results."
+#: Words of a query that weigh less are not worth naming; of long questions only some are named.
+_MIN_WEIGHT, _MAX_WORDS = 0.05, 5
+#: From which likeness on a passage is called similar in meaning, and close.
+_SIMILAR, _CLOSE = 0.35, 0.65
+#: The parts of a score that have a sentence, the value at which each counted for nothing, and whether it leads.
+_PARTS: tuple[tuple[str, object, str, str], ...] = (
+    ("identified", 0, "has the name or phrase", "It has {:.0%} of the names and quoted phrases."),
+    ("naming", 0, "bears the name", "Your question names its file or its heading."),
+    ("time", 0, "has the date", "Its date fits your question."),
+    ("speaker", 0, "", "Your question names a speaker, which changes its place."),
+    ("neighbours", 0, "", "The lines beside it have more of the words."),
+    ("title", 0, "", "Its headings have some of the words."),
+    ("lacks", None, "names no {}", "It names no {}, for which you ask."),
+    ("recency", 1, "is not the newest", "There is something newer, so it counts {:.0%}."),
+    ("decay", 1, "", "It is old, so it counts {:.0%}."),
+    ("translated", None, "", "The lines around it have {:.0%} of your words in another language."),
+    ("fileFactor", 1, "", "A better result is from the same note, so it counts {:.0%}."),
+    ("listed", None, "{}", "It was found by its date: {}."),
 )
-#: The width of a bar of 100 %, in pixels.
-_BAR = 96
+_WAS = re.compile(r"(.*?)(?: until (\d{4}-\d\d-\d\d))? \(([^()]+)\)")
 
 
 def show_search(visit: Visit) -> Page:
     """Return the page with the search field, the filters and the results."""
     query = visit.query.get("q", "")
-    about = {"placeholder": "What do you want to know?", "aria_label": "Search your memory", "autocomplete": "off"}
-    field = tag("input", type="search", name="q", value=query, id="q", **about, autofocus=not query, maxlength=2000)
-    bar = tag("div", field, tag("button", "Search"), class_="searchbar")
-    urls = {"action": visit.url("search"), "role": "search", "data_results": visit.url("results")}
-    form = tag("form", bar, _show_filters(visit), **urls)
+    form = search_form(visit, _show_filters(visit), query=query, data_results=visit.url("results"))
     results = tag("div", _list_results(visit), id="results")
     status = tag("p", id="status", role="status", class_="quiet")
     return Page(query or "Search", join(tag("h1", "Search", class_="hidden"), form, status, results), "search")
@@ -55,13 +93,14 @@ def show_results(visit: Visit) -> Html:
         return join(tag("p", str(error), class_="problem"), tag("p", error.hint or ""))
 
 
-def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
-    """Return the answer to the query and the filters in the address."""
+def run_search(visit: Visit) -> SearchAnswer:
+    """Return the answer to the query and the filters in the address, with the reason for each result."""
     given = visit.query
+    who, more = _read_words(given.get("who", "")), bool(given.get("more"))
     request = SearchRequest(
         given.get("q", "").strip(),
-        max_results=_MAX_RESULTS,
-        explain=explain,
+        max_results=_MAX_NAMED if who else MOST_RESULTS if more else None,
+        explain=True,
         source=cast("SourceName", given["source"]) if given.get("source") in ("memory", "sessions") else None,
         since=given.get("since") or None,
         until=given.get("until") or None,
@@ -73,8 +112,14 @@ def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
     )
     if given.get("all") and len(visit.memories.names) > 1:
         memories = {name: visit.memories.get(name) for name in visit.memories.names}
-        return search_several(memories, **request._asdict())
-    return visit.memory.search(**request._asdict())
+        answer = search_several(memories, **request._asdict())
+    else:
+        answer = visit.memory.search(**request._asdict())
+    if who and answer:
+        named = [result for result in answer if _is_about(_words_of(result), who)]
+        answer = answer.replace(results=tuple(named), action="Nothing that was found names this person.", caution="")
+        answer = answer if more else stop(answer, request.query)
+    return answer if more else answer.keep(answer.results[:_MAX_RESULTS])
 
 
 def _as_list(value: str | None) -> tuple[str, ...]:
@@ -83,22 +128,17 @@ def _as_list(value: str | None) -> tuple[str, ...]:
 
 def _show_filters(visit: Visit) -> Html:
     given = visit.query
-    sources = (
-        tag("option", title, value=value, selected=given.get("source", "") == value)
-        for value, title in _SOURCES.items()
-    )
+    folder = tag("input", name="folder", value=given.get("folder"), placeholder="memory/people", size=14)
     fields: list[Child] = [
-        tag("label", "In ", tag("select", sources, name="source")),
-        _text_field(visit, "folder", "Folder ", "memory/people"),
-        _text_field(visit, "tag", "Tag ", "work"),
+        _choose(visit, "source", "In ", _SOURCES),
+        tag("label", "Folder ", folder),
         tag("label", "From ", tag("input", type="date", name="since", value=given.get("since"))),
         tag("label", "To ", tag("input", type="date", name="until", value=given.get("until"))),
+        # What was chosen beside the results stays while somebody types.
+        hide(**{name: value for name in ("tag", "who") if (value := given.get(name))}),
     ]
-    collections = visit.memory.settings.mdrecall.collections
-    if collections:
-        chosen = given.get("collection", "")
-        names = (tag("option", name or "all", value=name, selected=name == chosen) for name in ("", *collections))
-        fields.append(tag("label", "Collection ", tag("select", names, name="collection")))
+    if collections := visit.memory.settings.mdrecall.collections:
+        fields.append(_choose(visit, "collection", "Collection ", {"": "all", **{name: name for name in collections}}))
     if len(visit.memories.names) > 1:
         box = tag("input", type="checkbox", name="all", value="1", checked=bool(given.get("all")))
         fields.append(tag("label", box, " All memories"))
@@ -106,9 +146,10 @@ def _show_filters(visit: Visit) -> Html:
     return tag("details", tag("summary", "Filters"), tag("div", fields, class_="row"), open=is_used, class_="filters")
 
 
-def _text_field(visit: Visit, name: str, title: str, example: str) -> Html:
-    value = visit.query.get(name)
-    return tag("label", title, tag("input", name=name, value=value, placeholder=example, size=14))
+def _choose(visit: Visit, name: str, label: str, choices: Mapping[str, str]) -> Html:
+    given = visit.query.get(name, "")
+    options = (tag("option", title, value=value, selected=value == given) for value, title in choices.items())
+    return tag("label", label, tag("select", options, name=name))
 
 
 def _list_results(visit: Visit) -> Html:
@@ -116,15 +157,19 @@ def _list_results(visit: Visit) -> Html:
     if not query:
         return tag("p", _SUGGESTION, class_="quiet")
     answer = run_search(visit)
-    stems = find_stems(query)
-    given = {name: visit.query.get(name) for name in ("q", *FILTERS) if name != "all"}
-    asked = visit.url("why", **given).partition("?")[2]
-    results = tag("ol", (_show_result(visit, result, stems, asked) for result in answer), class_="results")
-    return join(
-        tag("p", plural(len(answer), "result") if answer else "No results", class_="quiet", data_count=True),
-        _show_notices(answer),
-        results if answer else tag("div", tag("p", answer.action), class_="panel"),
-    )
+    if not answer:
+        return join(_show_notices(answer), _show_nothing(visit, answer))
+    scores = [result.score for result in answer]
+    strong = find_answers(scores, query) if visit.query.get("more") else range(len(scores))
+    weak = [result for place, result in enumerate(answer) if place not in strong]
+    cards = _Cards(visit, answer, query)
+    shown = [_show_notices(answer), cards.list([answer[place] for place in strong])]
+    if answer.weaker:
+        url = _narrow(visit, more="1", anchor="weaker")
+        shown.append(tag("p", tag("a", f"Show {plural(answer.weaker, 'weaker one')}", href=url)))
+    if weak:
+        shown += tag("h2", "Weaker", id="weaker"), cards.list(weak)
+    return tag("div", tag("div", shown), _show_facets(visit, answer, cards.fields), class_="found")
 
 
 def _show_notices(answer: SearchAnswer) -> Html:
@@ -140,32 +185,119 @@ def _show_notices(answer: SearchAnswer) -> Html:
     return join(tag("p", notice, class_="warning") for notice in notices if notice)
 
 
-def _show_result(visit: Visit, result: SearchResult, stems: "Set[str]", asked: str) -> Html:
-    place = result_url(visit, result)
-    title = result.heading.rpartition(" › ")[2] or result.path
-    passage = tag("pre", _show_passage(result, stems), class_="passage", lang="")
-    return tag(
-        "li",
-        tag("div", tag("a", title, href=place, class_="title"), show_score(result), class_="row"),
-        tag("p", tag("span", result.citation, class_="mono"), *_describe(result), class_="quiet facts"),
-        passage,
-        _offer_why(visit, result, asked),
-        class_="panel result",
-    )
+def _show_nothing(visit: Visit, answer: SearchAnswer) -> Html:
+    """Return why nothing was found, and what to do."""
+    links = [tag("a", "Search everything", href=visit.url("search", q=visit.query.get("q")), class_="button plain")]
+    if not any(visit.query.get(name) for name in FILTERS):
+        links = [tag("a", "Write it down", href=visit.url("new"), class_="button plain")] if visit.can_change else []
+    why = tag("p", tag("strong", "Nothing found. "), answer.action)
+    return tag("div", why, tag("p", links, class_="row") if links else None, class_="panel", data_count=True)
 
 
-def _show_passage(result: SearchResult, stems: "Set[str]") -> "Iterator[Child]":
-    """Yield the lines that match and a few around them, each with its words marked."""
-    lines = list(enumerate(result.snippet.strip("\n").split("\n"), result.start_line))
-    first, last = result.match_start_line, result.match_end_line
-    shown = [(number, line) for number, line in lines if first - _AROUND <= number <= last + _AROUND]
-    while shown and not shown[0][1].strip():
-        del shown[0]
-    while shown and not shown[-1][1].strip():
-        del shown[-1]
-    for is_match, group in groupby(shown or lines, lambda line: first <= line[0] <= last):
-        text = "".join(f"{line}\n" for _, line in group)
-        yield tag("span", mark_words(text, stems), class_="match" if is_match else None)
+def _narrow(visit: Visit, **changes: str) -> str:
+    """Return the address of the present search with some parameters changed; an empty one is left out."""
+    given = {name: visit.query.get(name) for name in ("q", *FILTERS)}
+    return visit.url("search", **given | changes)
+
+
+class _Cards:
+    """Shows results, the hits of one note together."""
+
+    def __init__(self, visit: Visit, answer: SearchAnswer, query: str) -> None:
+        self._visit = visit
+        self._stems = find_stems(query)
+        self._render = open_passages(sum(len(result.snippet) for result in answer))
+        #: What the notes of the results say about themselves.
+        self.fields = {_note_of(result): NO_FIELDS for result in answer}
+        for name, path in self.fields:
+            settings = visit.memories.get(name or visit.name).settings
+            # A conversation has none, and what is not in the workspace, or is gone, is called by its headings.
+            with suppress(ReadError):
+                data = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes).data
+                self.fields[name, path] = read_fields(decode(data[:_HEAD_BYTES]))
+
+    def list(self, results: Sequence[SearchResult]) -> Html:
+        """Return a list of results, each note where its best hit is."""
+        notes: dict[tuple[str, str], list[SearchResult]] = {}
+        for result in results:
+            notes.setdefault(_note_of(result), []).append(result)
+        return tag("ol", (self._show_card(hits) for hits in notes.values()), class_="results")
+
+    def _show_card(self, hits: Sequence[SearchResult]) -> Html:
+        best = hits[0]
+        names, url = [show_day(best.date), *self._name(best)], result_url(self._visit, best)
+        heading = " · ".join(filter(None, names if len(hits) == 1 else names[:2]))
+        return tag(
+            "li",
+            tag("h2", tag("a", heading, href=url, class_="title")),
+            tag("span", best.workspace, class_="label") if best.workspace else None,
+            self._show_hit(best, url, names[2] if len(hits) > 1 else ""),
+            (self._show_hit(hit, result_url(self._visit, hit), self._name(hit)[1]) for hit in hits[1:]),
+            class_="panel result",
+        )
+
+    def _name(self, result: SearchResult) -> tuple[str, str]:
+        """Return the title of a note, empty if it is only its date, and the headings above a hit."""
+        first, _, section = result.heading.partition(" › ")
+        if result.source == "sessions":
+            return "Conversation", section
+        title = self.fields[_note_of(result)].title or first or drop_ending(posixpath.basename(result.path))
+        return "" if _is_date(title, result.date) else title, section
+
+    def _show_hit(self, result: SearchResult, url: str, section: str) -> Html:
+        summary = tag("summary", *give_reason(result), ". ", tag("span", "Details", class_="more"))
+        details = tag("details", summary, show_details(result, url), class_="why")
+        heading = tag("h3", tag("a", section, href=url)) if section else None
+        facts = [tag("span", fact, class_="label") for fact in _list_facts(result)]
+        was = _show_was(self._visit, result) if result.was else None
+        return tag("div", heading, tag("div", self._show_passage(result), class_="excerpt"), was, facts, details)
+
+    def _show_passage(self, result: SearchResult) -> "Iterator[Html]":
+        """Yield the lines that match and a few around them as Markdown, without the headings that are shown above."""
+        if result.start_line == 1 and (front := read_front_matter(result.snippet)[1]):
+            # Blank lines keep the numbers of those below.
+            result = result._replace(snippet=" \n" * front + result.snippet.split("\n", front)[-1])
+        above = result.heading.split(" › ")
+        # Its headings are on another page, as are those of other parts of a note.
+        urls = make_urls(self._visit._replace(name=result.workspace or self._visit.name), result.path, 2)
+        lines = [
+            ("" if line.startswith("#") and line.strip("# ") in above else line, is_match)
+            for line, is_match in find_lines(result, self._stems, _AROUND)
+        ]
+        # Only the headings may have matched.
+        is_all = not any(line and is_match for line, is_match in lines)
+        for is_gap, found in groupby(lines, lambda entry: entry[0] == "…"):
+            group = list(found)
+            matching = {number for number, (_, is_match) in enumerate(group, 1) if is_match or is_all}
+            if not is_gap:
+                yield self._render(dedent("\n".join(line for line, _ in group)), urls, self._mark, matching)
+
+    def _mark(self, text: str) -> Html:
+        """Return a text in which the words of the query are marked."""
+        return mark(text, find_matches(text, self._stems))
+
+
+def _note_of(result: SearchResult) -> tuple[str, str]:
+    return result.workspace, result.path
+
+
+def show_day(day: str) -> str:
+    """Return a day for people: ``Sat 14 Mar 2026``."""
+    with suppress(ValueError):
+        weekday, month, number, _, year = date.fromisoformat(day).ctime().split()
+        return f"{weekday} {number} {month} {year}"
+    return day
+
+
+def _is_date(title: str, day: str) -> bool:
+    """True if a title says no more than the day of its note."""
+    if title == day:
+        return bool(day)
+    with suppress(ValueError):
+        found = date.fromisoformat(day)
+        names = f"{found:%A %a %B %b %d %m %Y} {found.day}".casefold().split()
+        return {*re.findall(r"[^\W_]+", title.casefold())} <= {*names}
+    return False
 
 
 def result_url(visit: Visit, result: SearchResult) -> str:
@@ -176,77 +308,121 @@ def result_url(visit: Visit, result: SearchResult) -> str:
     return make_url(name, "note", path=result.path, from_=start, to=end, anchor=f"L{start}")
 
 
-def show_score(result: SearchResult) -> Html:
-    """Return a score as a bar that is full at 1, with its meaning in words."""
-    width = max(1, round(_BAR * min(1.0, max(0.0, result.score))))
-    back = tag("rect", width=_BAR, height=10, rx=3, class_="ground")
-    front = tag("rect", width=width, height=10, rx=3, class_=f"score-{result.confidence}")
-    bar = tag("svg", back, front, viewBox=f"0 0 {_BAR} 10", width=_BAR, height=10, aria_hidden="true")
-    said = tag("span", MEANINGS[result.confidence]), " ", tag("small", f"{result.score:.2f}")
-    return tag("span", bar, " ", *said, class_="score right")
+def _show_was(visit: Visit, result: SearchResult) -> Html:
+    """Return the value that a result has replaced, with a link to it."""
+    found = _WAS.fullmatch(result.was)
+    value, until, place = found.groups() if found else (result.was, "", "")
+    path, line, _ = parse_citation(place)
+    url = visit._replace(name=result.workspace or visit.name).line_url(path, line or 1) if found else None
+    said = f" until {show_day(until).partition(' ')[2]}" if until else ""
+    return tag("p", "was ", tag("a", tag("s", value), href=url), said, class_="was")
 
 
-def mark_words(line: str, stems: "Set[str]") -> Html:
-    """Return a line in which the words of the query are marked."""
-
-    def parts() -> "Iterator[Child]":
-        done = 0
-        for start, end in find_matches(line, stems):
-            yield line[done:start]
-            yield tag("mark", line[start:end])
-            done = end
-        yield line[done:]
-
-    return join(parts())
-
-
-def _describe(result: SearchResult) -> list[Html]:
-    """Return what is known of a result besides its text, as small labels."""
+def _list_facts(result: SearchResult) -> "Iterator[str]":
+    """Return what is known of a result besides its text."""
+    replaced = f"replaced by {result.superseded_by}" if result.superseded_by else "no longer holds"
     facts = [
-        result.workspace,
-        result.date if result.date not in result.path else "",
-        f"said by {result.speaker}" if result.speaker else "",
-        f"from {result.origin}" if result.origin else "",
+        replaced if result.superseded else "",
+        f"said by {result.speaker}" if result.speaker not in result.snippet else "",
+        f"from {result.origin}" if result.origin and result.source == "memory" else "",
         f"project {result.project}" if result.project else "",
         f"importance {result.importance}" if result.importance else "",
-        ("superseded by " + result.superseded_by).removesuffix(" by ") if result.superseded else "",
     ]
-    return [tag("span", fact, class_="label") for fact in facts if fact]
+    return filter(None, facts)
 
 
-def _offer_why(visit: Visit, result: SearchResult, asked: str) -> Html:
-    """Return what loads the explanation of a result; ``asked`` are the query and the filters in the address."""
-    url = f"{make_url(result.workspace or visit.name, 'why', path=result.path, line=result.start_line)}&{asked}"
-    link = tag("p", tag("a", "Show how it was found", href=url), data_load=url + "&part=1")
-    return tag("details", tag("summary", "Why?"), link, class_="why")
+def give_reason(result: SearchResult) -> "Iterator[Child]":
+    """Yield how sure a result is, and why in a sentence."""
+    known = {part: value for part, value, _ in result.why}
+    yield tag("strong", MEANINGS[result.confidence], class_=f"score-{result.confidence}")
+    terms = [term for term in known.get("terms", ()) if term["weight"] >= _MIN_WEIGHT]
+    words = {
+        "has ": [term["term"] for term in terms if term["inPassage"]],
+        "near it: ": [term["term"] for term in terms if term["held"] and not term["inPassage"]],
+        "lacks ": [term["term"] for term in terms if not term["held"]],
+    }
+    likeness = known.get("likeness") or 0
+    alike = "close in meaning" if likeness >= _CLOSE else "similar in meaning" if likeness >= _SIMILAR else ""
+    parts = (said.format(known[part]) for part, usual, said, _ in _PARTS if known.get(part, usual) != usual)
+    named = ((said, [tag("em", word) for word in found[:_MAX_WORDS]]) for said, found in words.items())
+    pieces = [join(said, separate(", ", found)) for said, found in named if found]
+    if pieces := [*pieces, *map(join, filter(None, (*parts, alike)))]:
+        yield join(": ", separate("; ", pieces))
 
 
-def show_why(visit: Visit) -> Answer:
-    """Return the explanation of one result: as a page, or as a part of the page of results."""
-    result = _find_result(visit)
-    body = explain(result.why) if result.why else tag("p", "Nothing is known about how it was found.")
-    if visit.query.get("part"):
-        return body
-    query = visit.query.get("q", "")
-    heading = tag("h1", "Why this was found")
-    place = tag("a", result.citation, href=result_url(visit, result), class_="mono")
-    back = tag("p", tag("a", "Back to the results", href=visit.url("search", q=query)))
-    about = tag("p", "For “", query, "”: ", place, " ", show_score(result))
-    return Page(f"Why {result.path}", join(heading, about, body, back), "search")
+def show_details(result: SearchResult, url: str) -> Html:
+    """Return what a score is made of, each part in a sentence with its number, and where the result stands."""
+    known = {part: value for part, value, _ in result.why}
+    by = f" by {result.scored_by}" if result.scored_by else ""
+    sentences = [f"Score{by} {result.score:.2f} of 1: how likely it answers your question."]
+    if shares := ", ".join(f"{term['term']} {term['weight']:.0%}" for term in known.get("terms", ())):
+        sentences.append(f"What each word of your question counts: {shares}.")
+    if "likeness" in known:
+        scale = f"{known['likeness']:.2f} on a scale from 0, unrelated, to 1, an answer"
+        sentences.append(f"Meaning: {scale}. It makes {known['vectorWeight']:.0%} of the score, words make the rest.")
+    sentences += [text.format(known[part]) for part, usual, _, text in _PARTS if known.get(part, usual) != usual]
+    place = tag("li", "To cite it: ", tag("a", result.citation, href=url, class_="mono"))
+    return tag("ul", (tag("li", text) for text in sentences), place)
 
 
-def _find_result(visit: Visit) -> SearchResult:
-    path, line = visit.query.get("path", ""), visit.query.get("line", "")
-    results = run_search(visit, explain=True).results
-    same_file = [each for each in results if each.path == path]
-    found = next((each for each in same_file if str(each.start_line) == line), None)
-    if found is None:
-        message = f"This search no longer finds {path} at line {line}."
-        raise FileMissing(message, path=path, hint="The notes may have changed. Search again.")
-    return found
+def _read_words(*texts: str) -> list[str]:
+    return re.findall(r"\w+", " ".join(texts).casefold().replace("_", " "))
 
 
-def explain(why: Why) -> Html:
-    """Return what a result's score is made of, each part in a sentence."""
-    sentences = [sentence for *_, sentence in why if sentence]
-    return tag("ul", (tag("li", text[0].upper() + text[1:], ".") for text in sentences))
+def _words_of(result: SearchResult) -> set[str]:
+    return {*_read_words(result.speaker, posixpath.basename(result.path), result.heading, result.snippet)}
+
+
+def _is_about(words: set[str], who: Sequence[str]) -> bool:
+    """True if words name a person: by the whole name, or by a first name that is more than a title."""
+    return words.issuperset(who) or (len(who[0]) > _TITLE_CHARS and who[0] in words)
+
+
+#: What narrows a search: a text, how many results have it, and the parameters that ask for it.
+_Facet: TypeAlias = tuple[str, int, dict[str, str]]
+
+
+def _show_facets(visit: Visit, answer: SearchAnswer, fields: Mapping[tuple[str, str], Fields]) -> Html:
+    """Return the days, people and tags of the results as links that narrow the search, and what narrows it now."""
+    now = [
+        tag("a", text, href=_narrow(visit, **{name: ""}), aria_label=f"Without {text[2:]}")
+        for name, said in FILTERS.items()
+        if (text := f"× {said}{visit.query.get(name) or ''}") != f"× {said}"
+    ]
+    tags = Counter(name for each in fields.values() for name in each.tags)
+    facets: dict[str, Iterable[_Facet]] = {
+        "When": _list_days(answer),
+        "People": [(name, count, {"who": name}) for name, count in _count_people(visit, answer).most_common()],
+        "Tags": [(f"#{name}", count, {"tag": name}) for name, count in tags.most_common()],
+    }
+    lists = []
+    for title, found in facets.items():
+        links = list(islice((facet for facet in found if facet[1] < len(answer)), _MAX_LINKS))
+        if links:
+            base = _narrow(visit, **dict.fromkeys(links[0][2], ""))
+            items = (tag("li", tag("a", text, href=f"{base}&{urlencode(more)}"), f" {n}") for text, n, more in links)
+            lists.append(join(tag("h2", title), tag("ul", items)))
+    return tag("nav", tag("p", now) if now else None, lists, aria_label="Narrow the search", class_="facets")
+
+
+def _list_days(answer: SearchAnswer) -> "Iterator[_Facet]":
+    """Yield the months of the results, or the days if all are of one month, the newest first."""
+    days = Counter(result.date for result in answer if result.date)
+    months = Counter(day[:7] for day in days.elements())
+    for day, count in sorted((days if len(months) == 1 else months).items(), reverse=True):
+        first = date.fromisoformat(f"{day}-01"[:10])
+        last = first if len(day) > len("2026-03") else first.replace(day=month_length(first.year, first.month))
+        name = show_day(day) if first == last else f"{first:%B %Y}"
+        yield name, count, {"since": f"{first}", "until": f"{last}"}
+
+
+def _count_people(visit: Visit, answer: SearchAnswer) -> Counter[str]:
+    """Return how many results each person speaks or is named in: speakers, and those who have a note in ``people``."""
+    names = {result.speaker for result in answer}
+    for folder in () if visit.session_key.strip() else ("memory/people", "people"):
+        with suppress(OSError):
+            files = os.listdir(os.path.join(visit.memory.settings.workspace, folder))[:_MAX_PEOPLE]
+            names |= {drop_ending(file).replace("-", " ").title() for file in files if is_note_file(file)}
+    people = {name: who for name in sorted(names) if (who := _read_words(name))}
+    texts = [_words_of(result) for result in answer] if people else []
+    return Counter(name for name, who in people.items() for words in texts if _is_about(words, who))

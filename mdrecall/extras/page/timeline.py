@@ -4,16 +4,17 @@ The calendar is SVG: sizes are attributes and colours are classes, because the p
 """
 
 from bisect import bisect_left
+from calendar import month_name
 from collections.abc import Mapping
 from functools import lru_cache
-from math import inf
 from typing import TypeAlias
 
 from mdrecall.errors import ArgumentError, RecallError
+from mdrecall.extras.page.markdown import cut, strip_markup
 from mdrecall.extras.page.page import Html, Page, Visit, join, plural, show_pages, tag
+from mdrecall.extras.page.read import summarize
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
-from mdrecall.text.notes import read_front_matter
 from mdrecall.types.documents import NoteFile
 from mdrecall.types.transcripts import Conversation
 
@@ -23,12 +24,8 @@ _PER_PAGE = 50
 _NEAR_YEARS = 8
 #: Enough of a note to know it again.
 _FIRST_LINES, _MAX_LINE_CHARS = 5, 160
-MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-#: The notes and the conversations of one day.
-DayItems: TypeAlias = tuple[list[NoteFile], list[Conversation]]
+#: The notes of one day, and then its conversations.
+DayItems: TypeAlias = list[NoteFile | Conversation]
 #: The side of a day in a month, with the gap to the next one. The style gives the square a side of 14.
 _CELL = 16
 #: What each shade says, from the lightest: the days that hold anything are divided into quarters.
@@ -40,35 +37,24 @@ def show_timeline(visit: Visit) -> Page:
     now = _moment(visit)
     days = _group_by_day(visit, now)
     year = _choose_year(visit, days, now.today)
-    body = join(
-        tag("h1", f"Timeline: {year}"),
-        _list_years(visit, days, year, now.today),
-        _draw_year(visit, days, year, now.today),
-    )
-    return Page(f"Timeline {year}", body, "timeline")
+    years = _list_years(visit, days, year, now.today)
+    body = join(tag("h1", f"Timeline: {year}"), years, _draw_year(visit, days, year, now.today))
+    return Page(f"Timeline {year}", body, "time")
 
 
 def show_day(visit: Visit) -> Page:
     """Return the notes and conversations of one day, with their first lines."""
     number = _parse_day(visit.query.get("day", ""))
-    now = _moment(visit)
-    days = _group_by_day(visit, now)
-    items = days.get(number, ([], []))
-    year = calendar_date(number)[0]
-    shown, pages = show_pages(visit, "day", [*items[0], *items[1]], _PER_PAGE, "day")
-    notes, conversations = (
-        [_show_item(visit, each) for each in shown if isinstance(each, kind)] for kind in (NoteFile, Conversation)
-    )
+    days = _group_by_day(visit, _moment(visit))
+    shown, pages = show_pages(visit, "day", days.get(number, []), _PER_PAGE, "day")
     body = join(
         tag("h1", _name_day(number)),
-        _link_neighbours(visit, sorted(days), number, year),
+        _link_neighbours(visit, [*days], number),
         None if shown else tag("p", "There is nothing for this day.", class_="quiet"),
-        notes,
-        tag("h2", "Conversations") if conversations else None,
-        conversations,
+        (_show_item(visit, each) for each in shown),
         pages,
     )
-    return Page(format_day(number), body, "timeline")
+    return Page(format_day(number), body, "time")
 
 
 def _moment(visit: Visit) -> Moment:
@@ -78,12 +64,11 @@ def _moment(visit: Visit) -> Moment:
 def _group_by_day(visit: Visit, now: Moment) -> dict[int, DayItems]:
     """Return what there is of each day: a note belongs to the day in its name, else to that of its last change."""
     found: dict[int, DayItems] = {}
-    for note in visit.memory.notes():
-        day = _named_day(note.path)
-        found.setdefault(now.day_of(1000 * note.changed_s) if day is None else day, ([], []))[0].append(note)
-    for each in visit.memory.sessions(visit.session_key):
-        found.setdefault(now.day_of(1000 * each.changed_s), ([], []))[1].append(each)
-    return {day: found[day] for day in sorted(found)}
+    every: DayItems = [*visit.memory.notes(), *visit.memory.sessions(visit.session_key)]
+    for each in every:
+        named = _named_day(each.path) if isinstance(each, NoteFile) else None
+        found.setdefault(now.day_of(1000 * each.changed_s) if named is None else named, []).append(each)
+    return dict(sorted(found.items(), key=lambda day: day[0]))
 
 
 @lru_cache(maxsize=65_536)
@@ -103,25 +88,30 @@ def _list_years(visit: Visit, days: Mapping[int, DayItems], year: int, today: in
     every = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
     place = every.index(year)
     years = sorted({every[0], *every[max(0, place - _NEAR_YEARS) : place + _NEAR_YEARS + 1], every[-1]})
-    links = (
-        tag("a", each, href=visit.url("timeline", year=each), aria_current="true" if each == year else None)
-        for each in years
-    )
+    current = {year: "true"}
+    links = (tag("a", each, href=visit.url("time", year=each), aria_current=current.get(each)) for each in years)
     return tag("nav", links, class_="years", aria_label="Years")
 
 
 def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
     first, last = day_number(year, 1, 1) or 1, day_number(year, 12, 31) or 1
     own = {number: items for number, items in days.items() if first <= number <= last}
-    shades = divide_into_quarters({number: _count_bytes(items) for number, items in own.items()})
-    drawn = {
-        number: (shades[number], f"{_name_day(number)}: {_count_items(items)}", _day_url(visit, number))
-        for number, items in own.items()
-    }
+    shades = divide_into_quarters({number: sum(each.bytes for each in items) for number, items in own.items()})
+    drawn: dict[int, tuple[int, str, str]] = {}
+    for number, items in own.items():
+        counts = ", ".join(plural(count, noun) for noun, count in _count(items).items() if count)
+        url = _item_url(visit, items[0]) if len(items) == 1 else _day_url(visit, number)
+        drawn[number] = shades[number], f"{_name_day(number)}: {counts}", url
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
-    notes, conversations = (sum(len(items[kind]) for items in own.values()) for kind in (0, 1))
-    summary = f"{plural(notes, 'note')} and {plural(conversations, 'conversation')} on {plural(len(own), 'day')}."
-    return join(tag("p", summary), tag("div", months, class_="year", data_arrows="a"), draw_legend())
+    total = _count([each for items in own.values() for each in items])
+    counts = " and ".join(plural(count, noun) for noun, count in total.items())
+    summary = tag("p", f"{counts} on {plural(len(own), 'day')}.")
+    return join(summary, tag("div", months, class_="year", data_arrows="a"), draw_legend())
+
+
+def _item_url(visit: Visit, item: NoteFile | Conversation) -> str:
+    is_note = isinstance(item, NoteFile)
+    return visit.url("note", path=item.path) if is_note else visit.url("conversation", session=item.path)
 
 
 def _day_url(visit: Visit, number: int) -> str:
@@ -130,35 +120,21 @@ def _day_url(visit: Visit, number: int) -> str:
 
 def _name_day(number: int) -> str:
     year, month, day = calendar_date(number)
-    return f"{day} {MONTHS[month - 1]} {year}"
+    return f"{day} {month_name[month]} {year}"
 
 
-def _count_items(items: DayItems) -> str:
-    counts = ((len(items[0]), "note"), (len(items[1]), "conversation"))
-    return ", ".join((*(plural(number, noun) for number, noun in counts if number), _size(_count_bytes(items))))
+def _count(items: DayItems) -> dict[str, int]:
+    notes = sum(isinstance(each, NoteFile) for each in items)
+    return {"note": notes, "conversation": len(items) - notes}
 
 
-def _count_bytes(items: DayItems) -> int:
-    """Return about how much text a day holds."""
-    return sum(each.bytes for kind in items for each in kind)
-
-
-def _size(size: int) -> str:
-    units = ((10_000, 1, "bytes"), (10_000_000, 1_000, "KB"), (inf, 1_000_000, "MB"))
-    return next(f"{size / unit:,.0f} {name}" for below, unit, name in units if size < below)
-
-
-def _link_neighbours(visit: Visit, days: list[int], number: int, year: int) -> Html:
-    before = max((day for day in days if day < number), default=None)
-    after = min((day for day in days if day > number), default=None)
-    return tag(
-        "nav",
-        tag("a", f"← {_name_day(before)}", href=_day_url(visit, before)) if before else None,
-        tag("a", "The year", href=visit.url("timeline", year=year)),
-        tag("a", f"{_name_day(after)} →", href=_day_url(visit, after)) if after else None,
-        class_="row",
-        aria_label="Days",
-    )
+def _link_neighbours(visit: Visit, days: list[int], number: int) -> Html:
+    place = bisect_left(days, number)
+    before, after = days[:place][-1:], [day for day in days[place : place + 2] if day > number][:1]
+    year = tag("a", "The year", href=visit.url("time", year=calendar_date(number)[0]))
+    earlier = [tag("a", f"← {_name_day(day)}", href=_day_url(visit, day)) for day in before]
+    later = [tag("a", f"{_name_day(day)} →", href=_day_url(visit, day)) for day in after]
+    return tag("nav", earlier, year, later, class_="row", aria_label="Days")
 
 
 def _parse_day(text: str) -> int:
@@ -174,20 +150,15 @@ def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
     """Return a link to a note or conversation, with its first lines that say something."""
     try:
         if isinstance(item, NoteFile):
-            name, url = item.path, visit.url("note", path=item.path)
-            text = visit.memory.read(item.path, lines=40, max_chars=4_000).text
-            text = "\n".join(text.split("\n")[read_front_matter(text)[1] :])
+            name, said = summarize(visit, item.path)
         else:
-            name, url = item.title or item.session_key or item.session, visit.url("conversation", session=item.path)
+            name = item.title or item.session_key or item.session
             text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text
+            said = [line for line in map(strip_markup, text.split("\n")) if line]
     except RecallError as error:
-        text = str(error)
-    # Without the marks of headings and lists.
-    lines = (line.strip().lstrip("#").strip("-*= `").strip() for line in text.split("\n"))
-    said = [line for line in lines if line][:_FIRST_LINES]
-    shown = (line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…" for line in said)
-    link = tag("h3", tag("a", name, href=url))
-    return tag("article", link, (tag("p", line, class_="first") for line in shown), class_="panel")
+        said = [str(error)]
+    lines = (tag("p", cut(line, _MAX_LINE_CHARS), class_="first") for line in said[:_FIRST_LINES])
+    return tag("article", tag("h3", tag("a", name, href=_item_url(visit, item))), lines, class_="panel")
 
 
 def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], today: int) -> Html:
@@ -196,16 +167,16 @@ def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], 
     A day that holds something has its shade from 1 to 4, what a pointer or a screen reader says of it, and its address.
     """
     first = day_number(year, month, 1) or 1
-    shift = weekday(first)
-    held = sum(first + number in days for number in range(month_length(year, month)))
-    cells = (
-        _draw_day(days.get(first + number), shift + number, is_today=first + number == today)
-        for number in range(month_length(year, month))
-    )
-    label = f"{MONTHS[month - 1]} {year}: {plural(held, 'day')} with something"
-    box = f"0 0 {7 * _CELL - 2} {6 * _CELL - 2}"
-    picture = tag("svg", cells, viewBox=box, class_="month", role="group", aria_label=label)
-    return tag("figure", tag("figcaption", MONTHS[month - 1]), picture)
+    numbers = range(first, first + month_length(year, month))
+    places = enumerate(numbers, weekday(first))
+    cells = (_draw_day(days.get(number), place, is_today=number == today) for place, number in places)
+    held = sum(number in days for number in numbers)
+    label = f"{month_name[month]} {year}: {plural(held, 'day')} with something"
+    week = enumerate("MTWTFSS")
+    letters = (tag("text", letter, x=_CELL * place + 7, y=-4, aria_hidden="true") for place, letter in week)
+    box = f"0 -{_CELL} {7 * _CELL - 2} {7 * _CELL - 2}"
+    picture = tag("svg", letters, cells, viewBox=box, class_="month", role="group", aria_label=label)
+    return tag("figure", tag("figcaption", month_name[month]), picture)
 
 
 def _draw_day(day: tuple[int, str, str] | None, place: int, *, is_today: bool) -> Html:

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -243,7 +243,7 @@ class PostgresStore:
         return self._locks[kind]
 
     @contextmanager
-    def rebuild(self) -> Iterator[tuple["PostgresStore", Callable[[Iterable[bytes] | None], None]]]:
+    def rebuild(self) -> Iterator[tuple["PostgresStore", Callable[[], None]]]:
         if not self._rebuild_lease.acquire(_WAIT_S, "rebuilding the index"):
             raise explain_busy(self._rebuild_lease, self.admin.place, "rebuilt")
         try:
@@ -258,8 +258,8 @@ class PostgresStore:
         finally:
             self._rebuild_lease.release()
 
-    def _publish(self, gen: int, cached: Iterable[bytes] | None) -> None:
-        """Replace this generation by a rebuilt one in one step, with the cached embeddings of some texts or of all."""
+    def _publish(self, gen: int) -> None:
+        """Replace this generation by a rebuilt one in one step."""
         with self._database.writing() as now:
             if not now.db.execute(_IS_THERE, (now.workspace, gen, now.state.gen)).fetchall():
                 message = f"{self.admin.place} was rebuilt or emptied by another process."
@@ -269,9 +269,6 @@ class PostgresStore:
                 now.db.execute(change, (now.state.texts, now.workspace, gen))
             now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
             now.start_revision(gen)
-            if cached is not None:
-                drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
-                now.db.execute(drop, (now.workspace, list(cached)))
         _delete_generations(self._database, "gen < {current}")
 
 
@@ -366,8 +363,18 @@ class PostgresAdmin:
             ((cached, count),) = now.db.execute(_CACHE_BYTES, (now.workspace,)).fetchall()
         return ContentSizes(texts, int(cached), count, 0)
 
-    def scrub(self) -> bool:
+    def scrub(self, cached: Collection[bytes] | None) -> bool:
         """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
+        from mdrecall.extras.postgres.terms import drop_dead
+
+        with self._database.writing() as now:
+            drop_dead(now, is_any=True)
+            # Caches in memory load everything again.
+            now.run("DELETE FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s")
+            now.start_revision()
+            if cached is not None:
+                drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
+                now.db.execute(drop, (now.workspace, list(cached)))
         return True
 
     def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:

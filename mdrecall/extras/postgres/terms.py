@@ -128,9 +128,10 @@ def remove_chunks(now: Transaction, ids: Iterable[int]) -> None:
     now.thinned |= {row.block: row for row in found if row.dead_count * _DEAD_SHARE > row.size}
 
 
-def drop_dead(now: Transaction) -> None:
-    """Write blocks again that are dead to a large part, unless new chunks were merged with them."""
-    for row in list(now.thinned.values()):
+def drop_dead(now: Transaction, *, is_any: bool = False) -> None:
+    """Write blocks again that are dead to a large part, or to any, unless new chunks were merged with them."""
+    rows = [row for row in map(BlockRow._make, now.rows(_LIST)) if row.dead_count] if is_any else now.thinned.values()
+    for row in list(rows):
         _write_block(now, [row], make_occurrences(()), (), ())
 
 

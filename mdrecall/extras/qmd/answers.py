@@ -31,9 +31,8 @@ from mdrecall.text.days import note_day
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import Analyser
 from mdrecall.types.documents import Issue
-from mdrecall.types.search import Mode, SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types.search import Mode, SearchAnswer, SearchRequest, SearchResult, Visible
 from mdrecall.types.sync import ProgressCallback
-from mdrecall.types.transcripts import Visible
 
 #: Returns True if a file passes the request's filters, given its path, its text and when it was changed, in ns.
 _Filter: TypeAlias = Callable[[str, str, int], bool]

@@ -15,7 +15,7 @@ from mdrecall.types.sync import FileChange, Probe, ProgressCallback, SourceStatu
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.update import Updater
-    from mdrecall.types.note_map import NearNote, NoteMap
+    from mdrecall.types.documents import NearNote
 
 # How many changed files a report names.
 _MAX_CHANGES = 100
@@ -131,13 +131,8 @@ class QmdIndex:
     def find_text(self, path: str) -> str | None:
         return None
 
-    def draw_map(self) -> "NoteMap":
-        """Return an empty map: qmd keeps the vectors of its notes to itself."""
-        from mdrecall.types.note_map import NoteMap
-
-        return NoteMap(reason="The backend is qmd, which keeps its vectors to itself.")
-
     def find_near(self, path: str, count: int) -> "tuple[NearNote, ...]":
+        """Return nothing: qmd keeps the vectors of its notes to itself."""
         return ()
 
     def report_changes(self, before: dict[tuple[str, str], str], issues: tuple[Issue, ...] = ()) -> SyncReport:

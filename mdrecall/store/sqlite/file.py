@@ -8,14 +8,14 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 import apsw
 
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import FileLock, describe_holder
-from mdrecall.store.sqlite import connect, sidecar_files
+from mdrecall.store.sqlite import connect, sidecar_files, tables
 from mdrecall.store.sqlite.tables import bump, current_revision, explain_error, rows, transaction, translate_errors
 from mdrecall.types.sync import ContentSizes
 
@@ -279,8 +279,9 @@ class IndexFile:
     def write_lock(self, doing: str, wait_s: float = WAIT_S) -> Iterator[None]:
         until = time.monotonic() + wait_s
         if not self._thread_lock.acquire(timeout=wait_s):
-            message = f"Another thread is writing to the index {self.path}."
-            raise StoreBusy(message, hint="Try again when it has finished.")
+            # That thread may itself be waiting for another process.
+            holder = None if self._file_lock.is_held or self._location.disposable else self._file_lock.holder()
+            raise self._explain_busy(describe_holder(holder) if holder else "another thread")
         took = False
         try:
             if not (self._file_lock.is_held or self._location.disposable):
@@ -311,8 +312,10 @@ class IndexFile:
             message = f"Cannot write beside the index {self.path}: {error.strerror}."
             raise StoreUnavailable(message, hint=hint) from error
         if not taken:
-            who = describe_holder(lock.holder())
-            raise StoreBusy(f"The index {self.path} is locked by {who}.", hint="Try again when it has finished.")
+            raise self._explain_busy(describe_holder(lock.holder()))
+
+    def _explain_busy(self, who: str) -> StoreBusy:
+        return StoreBusy(f"The index {self.path} is locked by {who}.", hint="Try again when it has finished.")
 
     def reading(self) -> AbstractContextManager[apsw.Connection]:
         """Give this thread's connection; inside ``transaction``, the one that sees what has been written so far."""
@@ -362,7 +365,7 @@ class IndexFile:
         """Return a new connection to read."""
         if not self._read_only:
             try:
-                return connect.connect(self._location, writable=False)
+                return self._connect(writable=False)
             except StoreUnavailable as problem:
                 if self._scratch:
                     raise
@@ -372,6 +375,14 @@ class IndexFile:
             if not self._read_only:
                 return connect.connect(self._location, writable=False)
         return connect.connect_unwritable(self._location)
+
+    def _connect(self, *, writable: bool) -> apsw.Connection:
+        """Return a new connection; an index that was deleted since it was opened is created again."""
+        for _ in range(3):
+            with suppress(StoreUnavailable):
+                return connect.connect(self._location, writable=writable)
+            self.open(wait_s=0)
+        return connect.connect(self._location, writable=writable)
 
     def latest(self) -> AbstractContextManager[apsw.Connection]:
         """Give a new connection, which sees the last state of the index; this thread may see an earlier one."""
@@ -392,7 +403,7 @@ class IndexFile:
                     self.require_writable()
                 with self._open_lock:
                     self._close_writer()
-                    self._writer, self._writer_of = connect.connect(self._location, writable=True), self._generation
+                    self._writer, self._writer_of = self._connect(writable=True), self._generation
             # A temporary index needs no lock; if the index itself has replaced it meanwhile, that one does.
             with self.write_lock("writing"), translate_errors(self.path):
                 yield self._writer
@@ -419,14 +430,26 @@ class IndexFile:
                 self._check_contents(db)
             return problems
 
-    def scrub(self) -> bool:
+    def scrub(self, cached: Collection[bytes] | None) -> bool:
         """Remove what earlier states of the index have left in its files; False if a reader still uses one of them.
 
-        The write-ahead log is emptied, and a damaged index that was kept is deleted.
+        A damaged index that was kept is deleted, the tables are written again, and the write-ahead log is emptied.
         """
         sidecar_files.delete_quarantined(self.path)
         sidecar_files.sweep_temporary_folders()
         with self.writing() as db:
+            with transaction(db):
+                if cached is not None:
+                    db.execute("CREATE TEMP TABLE kept(hash BLOB PRIMARY KEY) WITHOUT ROWID")
+                    db.executemany("INSERT OR IGNORE INTO temp.kept VALUES(?)", ((digest,) for digest in cached))
+                    db.execute("DELETE FROM embedding_cache WHERE hash NOT IN (SELECT hash FROM temp.kept)")
+                    db.execute("DROP TABLE temp.kept")
+                # Caches in memory load everything again.
+                db.execute("DELETE FROM history; DELETE FROM removed; DELETE FROM gone")
+                tables.start_revision(db)
+                db.execute("INSERT INTO keyword(keyword) VALUES('optimize')")
+            # In memory, the copy that SQLite makes would take as much as the index.
+            db.execute("PRAGMA temp_store=FILE; VACUUM; PRAGMA temp_store=MEMORY")
             ((is_busy, *_),) = rows(db, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 

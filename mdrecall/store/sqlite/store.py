@@ -37,10 +37,10 @@ from mdrecall.types.documents import (
 )
 from mdrecall.types.search import ChunkRows, Match, Term
 from mdrecall.types.sync import SourceStatus
-from mdrecall.types.transcripts import Transcript
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Indexed
+    from mdrecall.types.transcripts import Transcript
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
@@ -105,7 +105,7 @@ class SqliteDocuments:
             return {path: (digest.hex(), index_format) for path, digest, index_format in found}
 
     def put(
-        self, items: "Indexed", index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
+        self, items: "Indexed", index_format: str, masks: str = "", *, state: "Transcript | None" = None, keep: int = 0
     ) -> Sequence[int]:
         settled = [document for document, chunks in items if chunks is None]
         fresh = [(document, chunks) for document, chunks in items if chunks is not None]
@@ -137,7 +137,9 @@ class SqliteDocuments:
         """Return all of them: an index in a file belongs to the notes of this machine."""
         return list(missing)
 
-    def transcripts(self) -> Mapping[str, Transcript]:
+    def transcripts(self) -> "Mapping[str, Transcript]":
+        from mdrecall.types.transcripts import Transcript
+
         with self._file.reading() as db:
             return {row[0]: Transcript(*row) for row in sql.rows(db, f"SELECT {_TRANSCRIPT} FROM transcripts")}
 
@@ -524,7 +526,7 @@ class SqliteStore:
         return self._locks[kind]
 
     @contextmanager
-    def rebuild(self) -> "Iterator[tuple[SqliteStore, Callable[[Iterable[bytes] | None], None]]]":
+    def rebuild(self) -> "Iterator[tuple[SqliteStore, Callable[[], None]]]":
         self._file.open()
         self._file.require_writable()
         path = self.file_path + sidecar_files.FRESH
@@ -539,12 +541,10 @@ class SqliteStore:
                 fresh._file.close()
                 sidecar_files.remove(path)
 
-    def _publish(self, fresh: "SqliteStore", cached: Iterable[bytes] | None) -> None:
-        """Replace this index by a rebuilt one in one step, with the cached embeddings of some texts or of all."""
+    def _publish(self, fresh: "SqliteStore") -> None:
+        """Replace this index by a rebuilt one in one step."""
         with self._file.writing() as live, fresh._file.writing() as db, sql.translate_errors(self.file_path):
             _carry_over(db, self.file_path)
-            if cached is not None:
-                _keep_cached(db, cached)
             # Readers see either the old index or the new one.
             with live.backup("main", db, "main") as copy:
                 copy.step()
@@ -596,16 +596,6 @@ def _carry_over(fresh: apsw.Connection, live: str) -> None:
             sql.start_revision(fresh)
     finally:
         fresh.execute("DETACH live")
-
-
-def _keep_cached(fresh: apsw.Connection, hashes: Iterable[bytes]) -> None:
-    """Drop the cached embeddings of all other texts; the pages that held them are written over."""
-    # A pragma that answers ends the call that it is in: nothing after it would be run.
-    fresh.execute("PRAGMA secure_delete=1")
-    fresh.execute("CREATE TEMP TABLE kept(hash BLOB PRIMARY KEY) WITHOUT ROWID")
-    with sql.transaction(fresh):
-        fresh.executemany("INSERT OR IGNORE INTO temp.kept VALUES(?)", ((digest,) for digest in hashes))
-        fresh.execute("DELETE FROM main.embedding_cache WHERE hash NOT IN (SELECT hash FROM temp.kept)")
 
 
 _JOB = "tag, fingerprint, file, job, created_at, digests"

@@ -181,6 +181,7 @@ def _insert_blocks(
 _FAILURE = "failure:"
 #: A single search over more vectors than this is quicker with numpy, whose loading takes a tenth of a second.
 _MANY_VECTORS = 20_000
+_NEW_NUMBER = "SELECT coalesce(max(id), abs(random()) % 1000000000) + 1 FROM spaces"
 _SPACES = """
     SELECT id, provider, model, fingerprint, dimensions, filled_at, ever_filled,
         (SELECT value FROM counters WHERE name='texts')
@@ -382,7 +383,8 @@ class SqliteVectors:
     def ensure_space(self, space: Space) -> StoredSpace:
         with self._file.writing() as db, sql.transaction(db):
             known = list(sql.rows(db, "SELECT id FROM spaces WHERE fingerprint=? AND dimensions=?", space[2:]))
-            number: int = known[0][0] if known else sql.single(db, "SELECT coalesce(max(id), 0) + 1 FROM spaces")
+            # Each index has other numbers: who still embeds for one that was deleted must not fill the next one.
+            number: int = known[0][0] if known else sql.single(db, _NEW_NUMBER)
             if not known:
                 db.execute("INSERT INTO spaces(id, provider, model, fingerprint, dimensions) VALUES(?, ?, ?, ?, ?)",
                            (number, *space))  # fmt: skip

@@ -31,7 +31,7 @@ if (searching) {
     const params = new URLSearchParams();
     for (const [name, value] of new FormData(searching)) if (value) params.set(name, value);
     try {
-      const reply = await fetch(`${searching.dataset.results}?${params}`, { signal: asked.signal });
+      const reply = await fetch(`${searching.dataset.results}?part=1&${params}`, { signal: asked.signal });
       results.innerHTML = await reply.text();
       status.textContent = "";
       results.dataset.query = params.get("q") ?? "";
@@ -72,22 +72,48 @@ for (const area of document.querySelectorAll("[data-arrows]")) {
   });
 }
 
-// Map: the label below it names the note that the pointer or the focus is on.
-for (const label of document.querySelectorAll("[data-label]")) {
-  const map = label.previousElementSibling;
-  const tell = (event) => {
-    const link = event.target.closest("a");
-    if (!link) return;
-    const path = new URL(link.href.baseVal, location).searchParams.get("path");
-    label.textContent = link.getAttribute("aria-label") + " \u00b7 " + path;
-  };
-  map.addEventListener("mouseover", tell);
-  map.addEventListener("focusin", tell);
-}
-
 // A note: the first cited line is brought into view, also if it has no anchor of its own.
 if (!location.hash || !document.getElementById(location.hash.slice(1)))
   document.querySelector("mark.cited")?.scrollIntoView({ block: "center" });
+
+// Tasks: a tick is sent without leaving the page; what the answer shows stands in its place.
+document.addEventListener("submit", async (event) => {
+  if (event.target.id !== "tasks" || !event.submitter) return;
+  event.preventDefault();
+  const sent = new URLSearchParams(new FormData(event.target));
+  sent.set("line", event.submitter.value);
+  const main = document.querySelector("main");
+  try {
+    const reply = await fetch(event.target.action, { method: "POST", body: sent });
+    const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+    for (const place of reply.ok ? ["#tasks", "article.note"] : ["main"])
+      document.querySelector(place).replaceWith(fresh.querySelector(place));
+    (document.querySelector(`.task[value="${sent.get("line")}"]`) ?? document.querySelector("main")).focus();
+  } catch {
+    const problem = document.createElement("p");
+    problem.textContent = "The page is not reachable, so nothing was ticked. Is mdrecall still running?";
+    main.prepend(Object.assign(problem, { className: "problem", role: "alert" }));
+  }
+});
+
+// Editing: the text as it will be shown beside the form, where there is room for both.
+const editor = document.querySelector("[data-preview]");
+if (editor && matchMedia("(min-width: 70rem)").matches) {
+  const form = editor.closest("form");
+  const shown = Object.assign(document.createElement("div"), { className: "note preview", role: "region", tabIndex: 0 });
+  shown.ariaLabel = "Preview";
+  editor.append(shown);
+  let waiting = 0;
+  const show = async () => {
+    try {
+      const body = new URLSearchParams(new FormData(form));
+      const reply = await fetch(editor.dataset.preview, { method: "POST", body });
+      if (reply.ok) shown.innerHTML = await reply.text();
+    } catch { /* Saving says what is wrong. */ }
+  };
+  form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(show, 250); });
+  show();
+}
 
 // A text that was changed is not lost by a slip: the browser asks before it leaves the page.
 for (const field of document.querySelectorAll("textarea[data-guard]")) {

@@ -1,0 +1,336 @@
+"""Items of a store as notes: one Markdown file for each, which a person can read and edit, and any JSON value fits.
+
+An item is ``memory/store/<label>/<label>/<key>.md``. Its front matter has one line for each field of the value; a field
+that is a text, such as ``text`` or ``content``, is the body. What others change in the file is the value from then on:
+a line that is gone is a field that is gone. In names, everything but letters, digits, ``-`` and ``_`` is
+percent-encoded; a name that is too long, or that another item has on a disk that ignores case, ends with a hash.
+"""
+
+import json
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from mdrecall.adapters._shared import find_status, list_folder
+from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, ReadError
+from mdrecall.memory import Memory
+from mdrecall.notes.editing import hash_content, remove_note, replace_content
+from mdrecall.notes.files import AGENT_FILES
+from mdrecall.notes.notes import create_file
+from mdrecall.notes.opening import open_below, read_below, stamp_of
+from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.patterns import NOTE_ENDING, compile_later
+from mdrecall.sync.soon import start_soon
+from mdrecall.text.annotations import STORE_FOLDER
+from mdrecall.text.tombstones import FORGOTTEN, Tombstones
+
+#: The fields that are the body if they are texts, the first one that is; else the only text is.
+_BODIES = ("text", "content", "memory")
+#: Names have at most 255 bytes, with the hash, the ending and what a temporary file adds.
+_MAX_NAME = 180
+#: The system takes 4,096 bytes, with the path of the workspace.
+_MAX_PATH = 2000
+#: How the line of a field begins: forgetting one takes a whole list item, and not the line after it.
+_LINE = "- "
+#: Control characters that an editor may change or not show, and half characters, which no file can have.
+_UNSAFE = compile_later("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_HALVES = compile_later("[\ud800-\udfff]")
+#: How often a change is tried again because another process has changed the file meanwhile.
+_TRIES = 20
+#: How many items are cached, so that a search need not read their files again.
+_MAX_KEPT = 20_000
+
+
+class StoredItem:
+    """An item as its file has it."""
+
+    __slots__ = ("created", "hash", "index", "inside", "key", "namespace", "ttl", "updated", "value")
+
+    def __init__(self, inside: str, namespace: tuple[str, ...], key: str, value: dict[str, Any], at: datetime) -> None:
+        self.inside = inside
+        self.namespace, self.key, self.value = namespace, key, value
+        self.created = self.updated = at
+        self.ttl: float | None = None
+        """After how many minutes without a read or a change it expires."""
+        self.index: bool | list[str] | None = None
+        """False if it is not found by a query."""
+        self.hash = ""
+
+
+class ItemFiles:
+    """The items of one memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._settings = memory.settings
+        self._workspace = memory.settings.workspace
+        self._forgotten = open_tombstones(memory.settings)
+        self._kept: dict[str, tuple[object, StoredItem | None]] = {}
+
+    def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
+        """Return an item; None if it is missing or has expired. Raise a ``ReadError`` if its file cannot be read."""
+        forgotten = self._forgotten.load()
+        for inside in self._places(namespace, key):
+            found = self._load(inside, find_status(self._workspace, inside), forgotten)
+            if found and (found.namespace, found.key) == (namespace, key):
+                return found
+        return None
+
+    def put(
+        self, namespace: tuple[str, ...], key: str, value: Mapping[str, Any], *, index: Any = None,
+        ttl: float | None = None,
+    ) -> None:  # fmt: skip
+        """Write an item; raise ``ArgumentError`` if the value is not JSON."""
+        masked = _mask(_copy(key, value), self._forgotten.load())
+        for _ in range(_TRIES):
+            before = self.get(namespace, key)
+            inside = before.inside if before else self._find_free(namespace, key)
+            item = StoredItem(inside, namespace, key, masked, datetime.now(UTC))
+            item.created = before.created if before else item.updated
+            item.index, item.ttl = index, ttl
+            data = dump_item(item).encode()
+            if len(data) > self._settings.mdrecall.max_file_bytes:
+                raise ArgumentError(f"The value of {key!r} is too large: {len(data):,} bytes.", name="value")
+            with suppress(FileChanged, FileBusy):
+                if before:
+                    replace_content(self._workspace, inside, data, before.hash)
+                else:
+                    create_file(self._workspace, inside, data)
+                return
+        raise FileBusy(f"Other processes keep changing the item {key!r}.", path=inside)
+
+    def delete(self, namespace: tuple[str, ...], key: str) -> None:
+        """Delete the file of an item, if there is one."""
+        while found := self.get(namespace, key):
+            with suppress(FileChanged):
+                self._remove(found)
+
+    def list(self, prefix: tuple[str, ...]) -> list[StoredItem]:
+        """Return the items below a namespace, the last changed first; what cannot be read is left out."""
+        items: list[StoredItem] = []
+        forgotten = self._forgotten.load()
+        for inside, about in self._walk(self.folder(prefix)):
+            with suppress(ReadError):
+                found = self._load(inside, about, forgotten)
+                items += [found] if found and found.namespace[: len(prefix)] == prefix else []
+        return sorted(items, key=lambda item: (-item.updated.timestamp(), item.namespace, item.key))
+
+    def refresh(self, item: StoredItem) -> None:
+        """Restart the expiry time of an item."""
+        if item.ttl is not None:
+            with suppress(ReadError, OSError):
+                file = open_below(self._workspace, item.inside, shown=item.inside)
+                try:
+                    os.utime(file)
+                finally:
+                    os.close(file)
+
+    def sweep(self) -> int:
+        """Delete the files of items that have expired, and return how many they were."""
+        count, forgotten = 0, self._forgotten.load()
+        for inside, about in self._walk(STORE_FOLDER):
+            with suppress(ReadError):
+                count += self._load(inside, about, forgotten) is None and find_status(self._workspace, inside) is None
+        return count
+
+    def folder(self, namespace: tuple[str, ...]) -> str:
+        """Return the folder of a namespace in the workspace."""
+        return "/".join((STORE_FOLDER, *(self._encode(label, is_folder=True) for label in namespace)))
+
+    def start_sync(self) -> None:
+        """Start a sync with other machines soon, if that is set up."""
+        start_soon(self._settings)
+
+    def _places(self, namespace: tuple[str, ...], key: str) -> tuple[str, str]:
+        """Return the path of an item, and the one that it has if that one is another item's."""
+        folder, name = self.folder(namespace), self._encode(key)
+        digest = hash_content("\0".join((*namespace, key)).encode("utf-8", "surrogatepass"))[:16]
+        return f"{folder}/{name}{NOTE_ENDING}", f"{folder}/{name[:_MAX_NAME]}~{digest}{NOTE_ENDING}"
+
+    def _find_free(self, namespace: tuple[str, ...], key: str) -> str:
+        first, second = self._places(namespace, key)
+        inside = second if find_status(self._workspace, first) else first
+        if len(inside.encode()) > _MAX_PATH:
+            raise ArgumentError(f"The namespace of {key[:80]!r} is too long for a path.", name="namespace")
+        return inside
+
+    def _encode(self, name: str, *, is_folder: bool = False) -> str:
+        """Return a name for a file or folder, from which this one can be read."""
+        is_composed = unicodedata.normalize("NFC", name) == name
+        encoded = "".join(
+            char if char in "-_" or (char.isalnum() and (char.isascii() or is_composed)) else _quote(char)
+            for char in name
+        )
+        taken = (
+            self._settings.mdrecall.ignore if is_folder else [each.removesuffix(NOTE_ENDING) for each in AGENT_FILES]
+        )
+        if encoded.casefold() in taken:
+            # It would not be searched, or be read as instructions.
+            encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+        if len(encoded.encode()) > _MAX_NAME or not encoded:
+            kept = encoded.encode()[:_MAX_NAME].decode(errors="ignore")
+            return f"{kept}~{hash_content(name.encode('utf-8', 'surrogatepass'))[:16]}"
+        return encoded
+
+    def _load(self, inside: str, about: os.stat_result | None, forgotten: Tombstones) -> StoredItem | None:
+        """Return the item of a file; None if there is none. One that has expired is deleted."""
+        if about is None or not stat.S_ISREG(about.st_mode):
+            return None
+        stamp = (stamp_of(about), forgotten.fingerprint)
+        known = self._kept.get(inside)
+        if known is None or known[0] != stamp:
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()
+            known = self._kept[inside] = stamp, self._read(inside, about, forgotten)
+        item = known[1]
+        if item and item.ttl is not None and datetime.now(UTC).timestamp() > about.st_mtime + item.ttl * 60:
+            with suppress(FileChanged):
+                self._remove(item)
+            return None
+        return item
+
+    def _read(self, inside: str, about: os.stat_result, forgotten: Tombstones) -> StoredItem | None:
+        max_bytes = self._settings.mdrecall.max_file_bytes
+        try:
+            data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes).data
+        except FileMissing:
+            return None
+        item = parse_item(data.decode(errors="replace"), inside, datetime.fromtimestamp(about.st_mtime, UTC))
+        item.value, item.hash = _mask(item.value, forgotten), hash_content(data)
+        return item
+
+    def _remove(self, item: StoredItem) -> None:
+        remove_note(self._workspace, item.inside, item.hash)
+        self._kept.pop(item.inside, None)
+        folder = os.path.dirname(item.inside)
+        with suppress(OSError):
+            while folder != STORE_FOLDER:
+                os.rmdir(os.path.join(self._workspace, folder))
+                folder = os.path.dirname(folder)
+
+    def _walk(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield every file below a folder with its status; links and hidden files are left out."""
+        waiting = [folder]
+        while waiting:
+            above = waiting.pop()
+            for name, about in list_folder(self._workspace, above):
+                if stat.S_ISDIR(about.st_mode):
+                    waiting.append(f"{above}/{name}")
+                elif name.endswith(NOTE_ENDING) and not name.startswith("."):
+                    yield f"{above}/{name}", about
+
+
+def dump_item(item: StoredItem) -> str:
+    """Return the text of an item's file."""
+    body = find_body(item.value)
+    head = [f"namespace: {_dump(item.namespace)}", f"key: {_dump(item.key)}"]
+    head += [f"created: {item.created.isoformat()}", f"updated: {item.updated.isoformat()}"]
+    head += [f"ttl: {_dump(item.ttl)}"] if item.ttl is not None else []
+    head += [f"index: {_dump(item.index)}"] if item.index is not None else []
+    head += [f"body: {_dump(body)}"] if body is not None else []
+    head += [f"fields: {_dump(list(item.value))}"] if body is None or len(item.value) > 1 else []
+    lines = [f"{_LINE}{_dump(name)}: {_dump(value)}" for name, value in item.value.items() if name != body]
+    head += ["values:", *lines] if lines else []
+    text = "" if body is None else f"\n{item.value[body]}\n"
+    return "\n".join(["---", *head, "---", text])
+
+
+def parse_item(text: str, inside: str, at: datetime) -> StoredItem:
+    """Return the item of a file; what its front matter does not say comes from its path and time."""
+    head, text = _split(text)
+    found, value = _read_head(head)
+    body = found.get("body", None if head else "text")
+    if isinstance(body, str) and (body or text):
+        value[body] = text.removeprefix("\n").removesuffix("\n") if head else text
+    listed = found.get("fields")
+    fields = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    if f"{_LINE}{FORGOTTEN}" in head:
+        value = dict.fromkeys(fields, FORGOTTEN) | value
+    value = {name: value[name] for name in fields if name in value} | value
+    labels = inside.removeprefix(f"{STORE_FOLDER}/").removesuffix(NOTE_ENDING).split("/")
+    namespace, key, ttl = (found.get(name) for name in ("namespace", "key", "ttl"))
+    is_good = isinstance(namespace, list) and all(isinstance(label, str) for label in namespace)
+    where = tuple(namespace) if is_good and namespace else tuple(map(unquote, labels[:-1]))
+    item = StoredItem(inside, where, key if isinstance(key, str) else unquote(labels[-1]), value, at)
+    item.created, item.updated = (_read_time(found.get(name), at) for name in ("created", "updated"))
+    with suppress(OverflowError):
+        item.ttl = float(ttl) if isinstance(ttl, int | float) and not isinstance(ttl, bool) else None
+    item.index = found.get("index")
+    return item
+
+
+def _read_head(head: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the lines of a front matter say about an item, and the fields of its value; others are skipped."""
+    found: dict[str, Any] = {}
+    value: dict[str, Any] = {}
+    for line in head:
+        with suppress(ValueError, RecursionError):
+            if line.startswith(_LINE + '"'):
+                value |= json.loads(f"{{{line.removeprefix(_LINE)}}}")
+            else:
+                name, _, said = line.partition(":")
+                found[name] = said.strip() if name in ("created", "updated") else json.loads(said)
+    return found, value
+
+
+def find_body(value: Mapping[str, Any]) -> str | None:
+    """Return the field of a value that can be the body; None if there is none."""
+    texts = [name for name, text in value.items() if isinstance(text, str) and _is_plain(text)]
+    named = [name for name in _BODIES if name in texts]
+    return named[0] if named else texts[0] if len(texts) == 1 else None
+
+
+def _copy(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a value as JSON has it; raise ``ArgumentError`` if it cannot."""
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+        return copy
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(f"The value of {key!r} is not JSON: {error}.", name="value") from error
+
+
+def _is_plain(text: str) -> bool:
+    """True if a text is the same after an editor has saved it."""
+    return bool(text.strip()) and not _UNSAFE.search(text)
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """Return the lines of the front matter, without the marks, and the rest."""
+    if not text.startswith("---\n"):
+        return [], text
+    head, mark, rest = text[4:].partition("\n---\n")
+    return (head.split("\n"), rest) if mark else ([], text)
+
+
+def _dump(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # JSON may have half characters, which no file can.
+    return json.dumps(value) if _HALVES.search(text) else text
+
+
+def _quote(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _read_time(said: object, otherwise: datetime) -> datetime:
+    with suppress(ValueError, TypeError):
+        at = datetime.fromisoformat(str(said))
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return otherwise
+
+
+def _mask(value: Any, forgotten: Tombstones) -> Any:
+    """Return a JSON value with what was forgotten masked in every text."""
+    if not forgotten:
+        return value
+    if isinstance(value, str):
+        return forgotten.mask(value)
+    if isinstance(value, list):
+        return [_mask(entry, forgotten) for entry in value]
+    if isinstance(value, dict):
+        return {forgotten.mask(name): _mask(entry, forgotten) for name, entry in value.items()}
+    return value

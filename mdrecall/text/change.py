@@ -1,0 +1,429 @@
+"""Same subject, other value: two lines that state the same of one thing with another value.
+
+What both lines hold is their subject, with the heading and the file that they stand below. What only one holds is its
+value: a number, a date, a name or a quoted text. Lines that differ in two places are most often about two things:
+"Anna's phone is 1" and "Ben's phone is 2". The strongest sign is a verb of change beside the old value.
+
+The words that are listed are negations, signs of a change, *is* and the past; one that is missing makes a change harder
+to recognise, and invents none.
+"""
+
+import re
+from collections.abc import Sequence, Set
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from mdrecall.patterns import compile_later, drop_ending
+from mdrecall.text.days import note_day
+from mdrecall.text.words import count_unspaced, find_stop_words, fold, is_unspaced, stem
+
+# The kinds of the words that tell how two lines differ: English, German, French, Spanish, Italian, Portuguese and Dutch
+# in one, folded, then Chinese and Japanese. A weak sign is also said of what has not changed: "the new laptop". To move
+# is to live elsewhere, so these verbs have the same subject.
+_WORDS = {
+    "not": """not no never none cannot without nicht kein keine keinen keinem keiner nie niemals ohne pas jamais aucun
+        aucune sans nunca sin ninguno ninguna non senza nessuno nao sem nenhum niet geen nooit zonder""",
+    "verb": """switched changed replaced replaces renamed migrated rescheduled postponed upgraded downgraded raised
+        lowered increased reduced became dropped instead extended shortened took-over gewechselt wechselt geandert
+        verschoben verlegt ersetzt umbenannt ubernommen ubernimmt umgestellt erhoht gesenkt aktualisiert stattdessen
+        remplace deplace reporte renomme passe repris reprend augmente baisse abandonne cambio cambiado cambia
+        reemplazado sustituido renombrado subio actualizado asumio cambiato spostato sostituito rinominato aggiornato
+        aumentato passato trocou substituido renomeado atualizado aumentou assumiu passou gewijzigd verplaatst vervangen
+        hernoemd overgenomen verhoogd verlaagd overgestapt 改成 改为 改為 改到 换成 換成 换到 搬到 搬去 变成 變成 升级到
+        现在 現在 変更 変わ になった になりました 引っ越 今は""",
+    "move": "moved moves relocated umgezogen zog demenage mudo traslado trasferito mudou verhuisd",
+    "live": "live lives lived based wohnt lebt habite vit vive abita mora woont",
+    "sign": """now nowadays currently anymore longer jetzt nun inzwischen mittlerweile neuerdings maintenant desormais
+        ahora ya actualmente adesso ora ormai agora ja atualmente nu tegenwoordig since seit depuis desde sinds""",
+    "weak": """another again already actually update updated correction new newly these days over ab wieder mehr neu
+        neue neuer andere anderer plus autre nouveau nouvelle mas otro otra nuevo nueva dal piu altro nuovo mais outro
+        novo meer nieuwe""",
+    "is": "is are be ist sind est sont es esta estan e sono sao zijn heisst lautet betragt : ： → 是 在 为 為 用 は が",
+    "past": """was were had went met saw ate paid sent made ran got gave slept spent read wrote bought felt left came
+        took war waren hatte etait ont avait era eran fue foi erano aveva""",
+    "from": "from von de da van",
+    "the": """the our my der die das unser unsere mein meine le la les notre mon ma el los del nuestro nuestra mi il lo
+        nostro het ons""",
+    "link": "的 了 我 你 他 她 它 们 們 把 将 將 已 有 和 与 與 也 都 就 很 之 于 於",
+}
+_KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_HAN_VERBS = "|".join(word for word in _WORDS["verb"].split() if not word.isascii())
+_HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
+#: What a unit says about a subject: a character of a script without spaces is about half a word.
+_WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
+_TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "past", "the")
+#: A longer sentence says more than one thing, and a value is a few words.
+_MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
+#: Two words say what a line is about, in Chinese three characters; three words do so whatever heading is above them.
+_SUBJECT, _CHARS_SUBJECT, _SURE_SUBJECT = 2.0, 1.5, 3.0
+#: The share of both lines, apart from the values, that they have in common.
+_LIKENESS = 0.6
+
+# A list mark, a time, and a speaker.
+_OPENING = compile_later(
+    r"^(?:[-*+>]\s+|\d{1,3}[.)]\s+)*"
+    r"(?:[\[(]?(?:\d{4}-\d\d-\d\d(?:[ T]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?)[\])]?\s*(?:[-–—:|]\s+)?)?"
+    r"(?:(?:user|assistant|human|agent|me)\s?:\s+)?",
+    re.IGNORECASE,
+)
+_COMMENT = compile_later(r"<!--.*?-->")
+# Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
+_SENTENCE_END = compile_later(r"\s(?<=[^\W\d_]{3}[.!?]\s)\s*|(?<=[。！？])")
+# Headings, tasks, captions in brackets, and lines of JSON, markup or shell. Questions, what leads to a list, and code.
+_NO_CLAIM = compile_later(r"^\s*(?:#|[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|]|```)")
+_NO_SENTENCE = compile_later(r"^(?![\"'“„«`¿¡「])\W|[?？:：;{(]$|\w\(\"|\.[a-z]{1,4}\b(?!\.).*\w\.[a-z]{1,4}\b(?!\.)")
+_TOKEN = compile_later(
+    r"\"[^\"]{1,60}\"|“[^”]{1,60}”|„[^“”]{1,60}[“”]|«[^»]{1,60}»|`[^`]{1,60}`|「[^」]{1,60}」|[:：=→](?=\s|[^\x00-\x7f]|$)"
+    r"|\w(?:[\w.,:/@+%-]*[\w%])?"
+)
+_QUOTES = '"“”„«»`「」 '
+# In a script without spaces: a word in other letters, a verb, a weekday, a number with what it counts, or a character.
+_HAN_TOKEN = compile_later(
+    r"[A-Za-z0-9](?:[A-Za-z0-9.,:/@_-]*[A-Za-z0-9])?(?:[年月日号號時时点點分楼樓階层元円人歳岁시분층]+\d*)*|"
+    rf"{_HAN_VERBS}|[月火水木金土日]曜日?|(?:星期|周|週|礼拜)[一二三四五六日天]|[월화수목금토일]요일"
+    r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|."
+)
+_MEASURED = compile_later(r"\d+[.,]\d")
+
+
+class Unit(NamedTuple):
+    """A part of a sentence: a word, a name, a value such as a number, a date, a character, a link or a sign."""
+
+    text: str
+    key: str
+    kind: str
+
+
+class Claim(NamedTuple):
+    """A sentence that says that something is so."""
+
+    text: str
+    units: tuple[Unit, ...]
+    keys: frozenset[str]
+    """What may be shared with another one: words, names and values; pairs for characters."""
+    context: frozenset[str]
+    """The words of the heading above it, and of the name of its file."""
+    file: str
+    """What its file is about by its name, such as a person."""
+    is_lasting: bool
+    """True if its note has no date, and so tells what holds."""
+    is_denied: bool
+    is_event: bool
+    """True if it tells of one day or of the past, which another day does not change."""
+
+
+class Change(NamedTuple):
+    """How a newer line differs from an older one about the same thing."""
+
+    kind: str
+    """``value``, ``date``, ``name``, ``word`` or ``negation``."""
+    old: str
+    new: str
+    """What each of them says, as written; empty where one only denies the other."""
+    is_sure: bool = True
+    """False if both may hold, so that nothing but the order of an answer should depend on it."""
+
+
+def read_claims(text: str, heading: str = "", path: str = "") -> list[Claim]:
+    """Return the claims of a text, line by line, below a heading of a note."""
+    return [claim for sentence in list_sentences(text) if (claim := read_claim(sentence, heading, path))]
+
+
+def list_sentences(text: str) -> list[str]:
+    """Return the sentences of a text that may be claims: no questions, tasks, headings, data or lists of files."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        if line.lstrip()[:1] not in '#-*+["{}<$|`' or not _NO_CLAIM.match(line):
+            bare = (_COMMENT.sub("", line) if "<!--" in line else line).replace("**", "").strip()
+            bare = bare if bare[:1].isalpha() and ":" not in bare else _OPENING.sub("", bare, count=1)
+            found += _SENTENCE_END.split(bare) if any(sign in bare for sign in ".!?。！？") else [bare]
+    return [one for one in found if 2 < len(one) <= _MAX_CHARS and not _NO_SENTENCE.search(one)]
+
+
+def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None:
+    """Return a sentence as a claim; None if there is nothing in it to compare."""
+    parts: list[str] = []
+    for token in _TOKEN.findall(re.sub(r"n['’]t\b", " not", sentence).replace("took over", "took-over")):
+        is_whole = token.isascii() or token[0] in _QUOTES or not count_unspaced(token)
+        parts += [token.strip("_")] if is_whole else _HAN_TOKEN.findall(token)
+    words = [fold(part) for part in parts]
+    stops = find_stop_words(words)
+    read = [
+        _read_unit(*pair, stops, begins=not place)
+        for place, pair in enumerate(zip(parts, words, strict=True))
+        if pair[0]
+    ]
+    units = tuple(unit for unit in read if len(unit.key) > 1 or not unit.key.isalpha() or not unit.key.isascii())
+    keys = {key for place, unit in enumerate(units) for key in _keys_of(units, place) if unit.kind in _WEIGHTS}
+    keys |= {unit.key for unit in units if unit.kind == "move"}
+    if not keys:
+        return None
+    name, is_dated = drop_ending(path.rpartition("/")[2]), note_day(path, "") is not None
+    file = "" if is_dated or name.isupper() else fold(name)
+    context = _read_context("" if any(map(str.isdigit, heading)) else heading) | _read_context(file)
+    # Beside a Portuguese article, *no* means *in the*.
+    is_denied = any(unit.kind == "not" for unit in units) and not {"o", "os", "da", "do", "em"}.intersection(words)
+    is_denied = is_denied or (count_unspaced(sentence) > 0 and re.search(_HAN_NEGATIONS, sentence) is not None)
+    is_event = _is_event(units, fold(sentence))
+    return Claim(sentence, units, frozenset(keys), context, file, bool(path) and not is_dated, is_denied, is_event)
+
+
+def _read_unit(text: str, folded: str, stops: frozenset[str], *, begins: bool) -> Unit:
+    """Return a part of a sentence with its kind; one that begins it may be capitalised without being a name."""
+    kind, key = _KINDS.get(folded, ""), folded
+    if kind:
+        key = "=live" if kind in ("move", "live") else folded
+    elif text[0] in _QUOTES:
+        kind, key = "value", folded.strip(_QUOTES)
+    elif not text.isascii() and is_unspaced(text[0]):
+        is_day = re.search("[曜周週星礼요]", text)
+        kind = "link" if "\u3041" <= text <= "\u309f" else "char"
+        kind = kind if len(text) == 1 else "verb" if re.fullmatch(_HAN_VERBS, text) else "date" if is_day else "value"
+    elif folded.rstrip("s") in _time_words("months", "weekdays") and not (
+        folded in stops and (begins or text.islower())
+    ):
+        kind, key = "date", folded.rstrip("s")
+    elif folded in stops and not (text.isupper() and len(text) > 1):
+        kind = "link"
+    elif re.search(r"[\d@_]", folded) or folded.rstrip("s") in _time_words("numbers"):
+        kind = "value"
+    else:
+        kind, key = "name" if text[0].isupper() and not begins else "word", stem(folded)
+    return Unit(text, key, kind)
+
+
+@cache
+def _time_words(*fields: str) -> frozenset[str]:
+    from mdrecall.text.time_reader import LANGUAGES
+
+    words = (word for one in LANGUAGES.values() for field in fields for word in getattr(one, field))
+    return frozenset(fold(word).rstrip("s") for word in words if len(word) > 1)
+
+
+@cache
+def _read_context(text: str) -> frozenset[str]:
+    words = [fold(word) for word in re.findall(r"[^\W_]+", text)]
+    return frozenset(map(stem, set(words) - find_stop_words(words) - _time_words("months", "weekdays")))
+
+
+def _is_event(units: Sequence[Unit], said: str) -> bool:
+    days = (rf"(?<!ab )(?<!om )\b{word}\b" if word.isascii() else word for word in _time_words("days") if word in said)
+    if any(re.search(day, said) for day in days):
+        return True
+    # "Is called" says what is so, "called" what was done.
+    done = (one for two in pairwise((Unit("", "", "link"), *units)) if two[0].kind != "is" for one in two[1:])
+    is_done = any(one.kind == "word" and len(one.text) > 4 and one.text.endswith("ed") for one in done)
+    return is_done or any(unit.kind == "past" for unit in units)
+
+
+def _keys_of(units: Sequence[Unit], place: int) -> list[str]:
+    """Return what a unit is known by: a character by the pairs that it is in, unless it stands alone."""
+    if units[place].kind != "char":
+        return [units[place].key]
+    pairs = pairwise(units[max(0, place - 1) : place + 2])
+    return [one.key + two.key for one, two in pairs if one.kind == two.kind] or [units[place].key]
+
+
+class _Slot(NamedTuple):
+    """A run of units that only one of two claims holds."""
+
+    units: tuple[Unit, ...]
+    before: float
+    """The weight of what both hold before it."""
+    is_linked: bool
+    """True if *is* or a colon stands before it."""
+    link: str
+    """The link directly before it."""
+    follower: str
+    """What both hold directly after it."""
+    is_split: bool
+    """True if a link stands inside it."""
+    is_subject: bool = False
+    """True if *is* or a colon comes after it: it says what the line is about."""
+
+    @property
+    def kinds(self) -> set[str]:
+        return {"date" if unit.kind == "value" else unit.kind for unit in self.units}
+
+    @property
+    def size(self) -> float:
+        """How many words it has; two characters of a script without spaces are one."""
+        return sum(0.5 if unit.kind == "char" else 1.0 for unit in self.units if unit.kind != "date")
+
+    def is_holder(self, unit: Unit) -> bool:
+        """True if a line begins with a name: "Carol owns …". Its first word is capitalised in any case."""
+        return not self.before and unit.text[0].isupper()
+
+    def split(self) -> tuple[str, str, str]:
+        """Return the words before its numbers, dates and names, these as written, and the word after them."""
+        typed = [place for place, unit in enumerate(self.units) if unit.kind in _TYPED or self.is_holder(unit)]
+        typed = typed or [0, len(self.units) - 1]
+        value, words = self.units[typed[0] : typed[-1] + 1], [unit.key for unit in self.units]
+        shown = ("" if any(unit.kind == "char" for unit in value) else " ").join(unit.text for unit in value)
+        return " ".join(words[: typed[0]]), shown.strip(_QUOTES), "".join(words[typed[-1] + 1 : typed[-1] + 2])
+
+
+def find_change(old: Claim, new: Claim) -> Change | None:
+    """Return how the newer of two claims changes the older; None if both can hold, or are about two things."""
+    shared = (old.keys | old.context) & (new.keys | new.context)
+    if all(unit.kind != "live" for unit in (*old.units, *new.units)):
+        shared -= {"=live"}
+    if not shared or old.text == new.text:
+        return None
+    weight = min(_weigh(old, new, shared), _weigh(new, old, shared))
+    kinds = {unit.kind for unit in new.units} - ({"sign"} if new.units[0].kind == "sign" else set())
+    # Who moves need not have changed anything but the place to live.
+    announced = bool(kinds & {"verb", "sign"}) or ("move" in kinds and ("=live" in old.keys or weight >= _SUBJECT))
+    befores, afters = _find_slots(old, shared, announced=announced), _find_slots(new, shared, announced=announced)
+    # Below two headings, or in the files of two persons, the same words are about two things.
+    is_apart = bool(old.context - new.keys - new.context) and bool(new.context - old.keys - old.context)
+    if is_apart and ((old.file and new.file) or weight < _SUBJECT):
+        return None
+    if old.is_denied != new.is_denied:
+        is_like = weight >= max(_CHARS_SUBJECT, _LIKENESS * max(_sum(old.units), _sum(new.units))) and not is_apart
+        is_same = is_like and not (befores and afters) and all(slot.before for slot in (*befores, *afters))
+        return Change("negation", "", "") if is_same and _denies(old if old.is_denied else new, shared) else None
+    if announced and (named := _find_named(old, new, shared)):
+        return named
+    before, after = _pick(befores, afters), _pick(afters, befores)
+    if not before or not after or before.size > _MAX_VALUE or after.size > _MAX_NEW_VALUE:
+        return None
+    if {unit.key for unit in before.units} == {unit.key for unit in after.units}:
+        return None
+    if weight < _LIKENESS * max(_sum(old.units) - _sum(before.units), _sum(new.units) - _sum(after.units)):
+        return None
+    is_holder = before.is_holder(before.units[0]) and after.is_holder(after.units[0]) and "move" not in kinds
+    is_placed = bool(before.before and after.before) and not (before.is_subject or after.is_subject)
+    kinds = before.kinds & after.kinds | ({"name"} if is_holder else set())
+    kind = next((one for one in ("date", "name") if one in kinds), "word" if before.kinds == after.kinds else "")
+    # A number right after the first word is part of a name: "Invoice 1041 is paid".
+    is_numbered = before.units[0].kind == "value" and before.before <= 1 and not (before.link or before.is_linked)
+    if not kind or not (is_placed or is_holder or (announced and kind != "word")):
+        return None
+    is_other_link = kind == "word" and before.link != after.link
+    if not announced and (old.is_event or new.is_event or is_numbered or is_other_link):
+        return None
+    if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced):
+        return None
+    is_sure = _is_sure(old, new, before, after, weight, announced=announced, kind=kind)
+    told = "value" if kind == "date" and all(unit.kind != "date" for unit in (*before.units, *after.units)) else kind
+    return Change(told, before.split()[1], after.split()[1], is_sure and (not is_apart or weight >= _SURE_SUBJECT))
+
+
+def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float, *, announced: bool, kind: str) -> bool:
+    """True if only one of two claims can hold."""
+    if not before.before or not after.before:
+        # "Carol is the owner of …" can be said of one person.
+        rests = (claim.units[len(slot.units) :] for claim, slot in ((old, before), (new, after)))
+        is_single = all([unit.kind for unit in rest[:2]] == ["is", "the"] for rest in rests)
+        return kind == "name" and weight >= _SUBJECT and (announced or is_single)
+    is_linked, is_lasting = before.is_linked and after.is_linked, old.is_lasting or new.is_lasting
+    # A word that follows the values of both is what they are counted in.
+    weight -= bool(before.follower) and before.follower == after.follower and kind == "date"
+    is_same_link = is_linked or before.link == after.link != ""
+    is_enough = weight >= (_CHARS_SUBJECT if any(unit.kind == "char" for unit in old.units) else _SUBJECT)
+    is_enough = is_enough or (weight >= 1 and (announced or (is_same_link and is_lasting)))
+    if kind == "date":
+        # A number after a word at the end numbers a title: "Apollo phase 2". What is quoted may be any example.
+        is_open = (
+            before.link or before.follower or old.text[-1] in ".。" or any(unit.kind == "is" for unit in old.units)
+        )
+        is_quoted = before.units[0].text[0] in _QUOTES and not is_linked
+        return is_enough and not is_quoted and (announced or bool(is_open))
+    if kind == "name":
+        return is_enough and (is_same_link or announced)
+    is_placed = announced or (before.link == after.link == ":" and is_lasting)
+    is_inside = bool(before.follower) and before.size == after.size == 1
+    return is_enough and is_linked and (is_placed or is_inside) and max(before.size, after.size) <= _MAX_VALUE / 2
+
+
+def _denies(claim: Claim, shared: Set[str]) -> bool:
+    """True if a claim denies what both say: "not public" beside "public", and not beside "cheap"."""
+    at = next((place for place, unit in enumerate(claim.units) if unit.kind == "not"), len(claim.units))
+    denied = next((n for n, unit in enumerate(claim.units) if n > at and unit.kind in _WEIGHTS), None)
+    return denied is None or not shared.isdisjoint(_keys_of(claim.units, denied))
+
+
+def _find_slots(claim: Claim, shared: Set[str], *, announced: bool) -> list[_Slot]:
+    """Return the runs of a claim that the other one does not hold. What both hold and *is* end a run.
+
+    Beside a verb of change, words without a value are other words for the same: "runs" and "upgraded to".
+    """
+    found: list[_Slot] = []
+    run: list[Unit] = []
+    before, start, is_linked, link, opening, is_split = 0.0, 0.0, False, "", "", False
+    for place, unit in enumerate((*claim.units, Unit("", "", "is"))):
+        is_shared = bool(unit.text) and not shared.isdisjoint(_keys_of(claim.units, place))
+        if run and (is_shared or unit.kind == "is"):
+            found.append(_Slot(tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split))
+            run, is_split = [], False
+        if is_shared:
+            before, link = before + _sum([unit]), ""
+        elif unit.kind == "is" or unit.kind in _LINKS:
+            link, is_linked = link if run else unit.key, is_linked or (unit.kind == "is" and unit.text != "")
+        elif unit.kind in _WEIGHTS or unit.kind == "date":
+            start, opening = (start, opening) if run else (before, link)
+            is_split = bool(run) and (is_split or claim.units[place - 1].kind in _LINKS)
+            run.append(unit)
+    found = [slot._replace(is_subject=is_linked and not slot.is_linked) for slot in found]
+    typed = [slot for slot in found if slot.kinds.intersection(_TYPED) or slot.is_holder(slot.units[0])]
+    return typed if announced and typed else found
+
+
+def _sum(units: Sequence[Unit]) -> float:
+    return sum(_WEIGHTS.get(unit.kind, 0.0) for unit in units)
+
+
+def _weigh(claim: Claim, other: Claim, shared: Set[str]) -> float:
+    """Return what a claim says of the subject that it shares; its heading counts if the other one says it."""
+    held = [unit for place, unit in enumerate(claim.units) if not shared.isdisjoint(_keys_of(claim.units, place))]
+    return _sum(held) + sum(unit.kind == "move" for unit in held) + len((claim.context & other.keys) - claim.keys)
+
+
+def _pick(slots: list[_Slot], others: list[_Slot]) -> _Slot | None:
+    """Return the slot with the value of a claim; None if it differs from the other one in more than that."""
+    if len(slots) > 1 and slots[0].kinds == {"date"} and not slots[0].before:
+        # "As of July, …"
+        slots = slots[1:]
+    if len(slots) > len(others) == 1:
+        # The day since when something holds, and what is added after the value, are no other values.
+        is_dated = any(unit.kind == "date" for unit in others[0].units)
+        first, *rest = [slot for slot in slots if is_dated or any(unit.kind != "date" for unit in slot.units)] or slots
+        slots = [first] if first.kinds & others[0].kinds and all(one.kinds == {"word"} for one in rest) else slots
+    return slots[0] if len(slots) == 1 else None
+
+
+def _differ_inside(before: _Slot, after: _Slot, *, announced: bool) -> bool:
+    """True if the words around two values tell that they are values of two things, or measured on two days."""
+    kinds = [unit.kind for slot in (before, after) for unit in (*slot.units, Unit("", "", "link"))]
+    is_between = (
+        one in _TYPED and two == "word" and three in _TYPED
+        for one, two, three in zip(kinds, kinds[1:], kinds[2:], strict=False)
+    )
+    if {"name", "date"} <= before.kinds & after.kinds or any(is_between):
+        return True
+    if before.is_split and after.is_split and "name" in before.kinds & after.kinds and not before.is_linked:
+        return not announced
+    (opening, value, unit), (other, _, other_unit) = before.split(), after.split()
+    is_measured = _MEASURED.fullmatch(value) is not None and bool(unit or before.follower)
+    is_other_unit = bool(unit and other_unit) and unit[:3] != other_unit[:3]
+    return bool(opening and other) or (not announced and (bool(opening or other) or is_measured or is_other_unit))
+
+
+def _find_named(old: Claim, new: Claim, shared: Set[str]) -> Change | None:
+    """Return the change if a line of change names both values: "moved from Jira to Linear"."""
+    units, held = new.units, _weigh(old, new, shared)
+    kinds = {unit.key: unit.kind for unit in (*old.units, *units) if unit.kind in ("name", "value")}
+    # A name before a verb of change: "Oskar took over".
+    holder = units[:1] if len(units) > 1 and units[1].kind in _VERBS and units[0].kind == "word" else ()
+    is_move = any(unit.kind == "move" for unit in units)
+    for place, unit in enumerate(units):
+        kind = kinds.get(unit.key) if unit.key in old.keys else None
+        values = [one for one in units if kind and one.key not in shared and (one.kind == kind or one in holder)]
+        near = next((one for one in units[place + 1 :] if one.kind in _WEIGHTS or one.kind == "date"), None)
+        is_left = place > 0 and units[place - 1].kind in (*_VERBS, "from")
+        is_like = held >= _LIKENESS * _sum(old.units) and held + _sum(values) >= _LIKENESS * _sum(units)
+        if values and is_like and (is_left or (near in values and not is_move)) and held - _sum([unit]) >= 1:
+            return Change("name", unit.text.strip(_QUOTES), " ".join(one.text for one in values).strip(_QUOTES))
+    return None
