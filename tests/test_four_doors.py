@@ -38,7 +38,8 @@ IN_OTHER_WORDS = [
 class House:
     """The doors to one workspace, all open."""
 
-    def __init__(self, doors: dict[str, Door], workspace: str, env: dict[str, str]) -> None:
+    def __init__(self, memory: Memory, doors: dict[str, Door], workspace: str, env: dict[str, str]) -> None:
+        self.memory = memory
         self.doors = doors
         self.workspace = workspace
         self.env = env
@@ -46,6 +47,10 @@ class House:
         """The commands that the process that listens has answered."""
         self.outcomes: dict[str, str] = {}
         """How the calls that were made so far ended."""
+
+    def settle(self) -> None:
+        """Index what was written, and wait for the encoder: while it works, the next answer may be a better one."""
+        self.memory.sync(waits_for_encoder=True)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +69,6 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             patch.delenv(name)
         for name, value in env.items():
             patch.setenv(name, value)
-        # While the encoder is at work, the same question may be answered better a moment later.
-        memory.sync(waits_for_encoder=True)
         same = runner.run(AsyncMemory.open(workspace, env=env))
         doors: dict[str, Door] = {
             "python": PythonDoor(memory),
@@ -74,7 +77,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "mcp": McpDoor(server),
             "command": CommandDoor(workspace, run_in_process),
         }
-        house = House(doors, workspace, env)
+        house = House(memory, doors, workspace, env)
+        house.settle()
         doors["warm"] = CommandDoor(workspace, run_warm(env, house.answered))
         yield house
         runner.run(same.close())
@@ -118,6 +122,7 @@ def test_every_door_appends_the_same(house: House) -> None:
         name: [door.ask(Call("append", text, {"file": f"by {name}"})) for text in APPENDED]
         for name, door in house.doors.items()
     }
+    house.settle()
     for name, answers in told.items():
         paths = {answer.body.pop("path", None) for answer in answers} - {None}
         assert paths == {f"memory/by {name}.md"}
