@@ -217,7 +217,10 @@ class _Start:
         if text.strip() and not _DAY.match(path):
             said = (line for day in self._days[:_MAX_NEWER] for line in self._list_lines(day))
             newer = ((line.citation, line.text) for line in said)
-            text = replace_stale(text, path, self._settings.workspace, newer)
+            # What there is no room for is not shown.
+            sizes = accumulate(quarter_tokens(line) + 1 for line in text.split("\n"))
+            most = sum(1 for _ in takewhile(self._room.__ge__, sizes))
+            text = replace_stale(text, path, self._settings.workspace, newer, most)
         shown = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
         return [Shown(f"{path}#L{number}", cut_tokens(line, _MAX_NOTE_LINE), why="note") for number, line in shown]
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
+from functools import lru_cache
 from itertools import groupby, islice, pairwise
 from typing import Any, NamedTuple
 
@@ -75,22 +76,39 @@ def list_lines(note: str) -> Iterator[tuple[int, str, str]]:
     return ((number, line, origins.get(number, "")) for number, line in enumerate(lines, start=1))
 
 
-def replace_stale(text: str, path: str, workspace: str, newer: Iterable[tuple[str, str]]) -> str:
+def replace_stale(
+    text: str, path: str, workspace: str, newer: Iterable[tuple[str, str]], most: int = _MAX_LINES
+) -> str:
     """Return a lasting note with a newer line and its citation in the place of each line that no longer holds.
 
     ``newer`` are lines of dated notes, each with its citation, the newest first. If the lasting note was changed after
-    such a day, nothing tells which line is newer, and the old value is named beside the new one.
+    such a day, nothing tells which line is newer, and the old value is named beside the new one. Only the first lines
+    of the lasting note are compared, at most ``most``.
     """
-    from mdrecall.text.change import Claim, find_change, read_claims
-    from mdrecall.text.days import Moment, note_day
+    from mdrecall.text.days import Moment
 
     changed_day = 0
     # The note may be on another machine.
     with suppress(OSError):
         changed_day = Moment(os.stat(os.path.join(workspace, path)).st_mtime * 1000).today
-    lines, heading = text.split("\n"), ""
+    lines = text.split("\n")
+    old = tuple(lines[: min(most, _MAX_LINES)])
+    replaced = _find_newer(old, path, changed_day, tuple(islice(newer, _MAX_LINES)))
+    return "\n".join(replaced.get(number, line) for number, line in enumerate(lines))
+
+
+# A process that stays open is asked at each start of a session, and the notes seldom change between two.
+@lru_cache(4)
+def _find_newer(
+    lines: tuple[str, ...], path: str, changed_day: int, newer: tuple[tuple[str, str], ...]
+) -> dict[int, str]:
+    """Return what is shown in the place of lines that no longer hold, by their place."""
+    from mdrecall.text.change import Claim, find_change, read_claims
+    from mdrecall.text.days import note_day
+
+    heading = ""
     claims: dict[str, list[tuple[int, Claim]]] = {}
-    for number, line in enumerate(lines[:_MAX_LINES]):
+    for number, line in enumerate(lines):
         heading = line.lstrip("# ") if line.startswith("#") else heading
         for claim in read_claims(line, heading, path):
             for key in claim.keys:
@@ -98,7 +116,7 @@ def replace_stale(text: str, path: str, workspace: str, newer: Iterable[tuple[st
     replaced: dict[int, str] = {}
     # A word of many lines says little about what one of them is about.
     rare = {key: found for key, found in claims.items() if len(found) <= _MAX_ALIKE}
-    for citation, line in islice(newer, _MAX_LINES):
+    for citation, line in newer if rare else ():
         source = citation.partition("#")[0]
         is_known = 0 < changed_day < (note_day(source, "") or 0)
         for new in read_claims(line, path=source):
@@ -107,7 +125,7 @@ def replace_stale(text: str, path: str, workspace: str, newer: Iterable[tuple[st
                 if (change := find_change(old, new)) and change.is_sure:
                     beside = "" if is_known else f"; {path}#L{number + 1}: {change.old or old.text}"
                     replaced[number] = f"- {new.text} ({citation}{beside})"
-    return "\n".join(replaced.get(number, line) for number, line in enumerate(lines))
+    return replaced
 
 
 def excerpt(path: str, text: str, room: int, *, from_end: bool) -> Excerpt:

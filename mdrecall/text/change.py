@@ -10,7 +10,7 @@ to recognise, and invents none.
 
 import re
 from collections.abc import Sequence, Set
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -52,6 +52,7 @@ _HAN_VERBS = "|".join(word for word in _WORDS["verb"].split() if not word.isasci
 _HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
 #: What a unit says about a subject: a character of a script without spaces is about half a word.
 _WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
+_KNOWN_BY_KEY = ("word", "name", "live", "value", "move")
 _TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "past", "the")
 #: A longer sentence says more than one thing, and a value is a few words.
 _MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
@@ -84,6 +85,7 @@ _HAN_TOKEN = compile_later(
     rf"{_HAN_VERBS}|[月火水木金土日]曜日?|(?:星期|周|週|礼拜)[一二三四五六日天]|[월화수목금토일]요일"
     r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|."
 )
+_SHORT_NOT = compile_later(r"n['’]t\b")
 _MEASURED = compile_later(r"\d+[.,]\d")
 
 
@@ -143,33 +145,43 @@ def list_sentences(text: str) -> list[str]:
 
 def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None:
     """Return a sentence as a claim; None if there is nothing in it to compare."""
+    spelled = _SHORT_NOT.sub(" not", sentence) if "n" in sentence else sentence
     parts: list[str] = []
-    for token in _TOKEN.findall(re.sub(r"n['’]t\b", " not", sentence).replace("took over", "took-over")):
+    for token in _TOKEN.findall(spelled.replace("took over", "took-over")):
         is_whole = token.isascii() or token[0] in _QUOTES or not count_unspaced(token)
         parts += [token.strip("_")] if is_whole else _HAN_TOKEN.findall(token)
     words = [fold(part) for part in parts]
     stops = find_stop_words(words)
     read = [
-        _read_unit(*pair, stops, begins=not place)
-        for place, pair in enumerate(zip(parts, words, strict=True))
-        if pair[0]
+        _read_unit(part, word, word in stops, not place)
+        for place, (part, word) in enumerate(zip(parts, words, strict=True))
+        if part
     ]
     units = tuple(unit for unit in read if len(unit.key) > 1 or not unit.key.isalpha() or not unit.key.isascii())
-    keys = {key for place, unit in enumerate(units) for key in _keys_of(units, place) if unit.kind in _WEIGHTS}
-    keys |= {unit.key for unit in units if unit.kind == "move"}
+    kinds = {unit.kind for unit in units}
+    keys = {unit.key for unit in units if unit.kind in _KNOWN_BY_KEY}
+    if "char" in kinds:
+        keys |= {key for place, unit in enumerate(units) if unit.kind == "char" for key in _keys_of(units, place)}
     if not keys:
         return None
-    name, is_dated = drop_ending(path.rpartition("/")[2]), note_day(path, "") is not None
-    file = "" if is_dated or name.isupper() else fold(name)
+    file, is_dated = _read_name(path)
     context = _read_context("" if any(map(str.isdigit, heading)) else heading) | _read_context(file)
     # Beside a Portuguese article, *no* means *in the*.
-    is_denied = any(unit.kind == "not" for unit in units) and not {"o", "os", "da", "do", "em"}.intersection(words)
+    is_denied = "not" in kinds and not {"o", "os", "da", "do", "em"}.intersection(words)
     is_denied = is_denied or (count_unspaced(sentence) > 0 and re.search(_HAN_NEGATIONS, sentence) is not None)
-    is_event = _is_event(units, fold(sentence))
+    is_event = "past" in kinds or _is_event(units, fold(sentence))
     return Claim(sentence, units, frozenset(keys), context, file, bool(path) and not is_dated, is_denied, is_event)
 
 
-def _read_unit(text: str, folded: str, stops: frozenset[str], *, begins: bool) -> Unit:
+@lru_cache(1 << 10)
+def _read_name(path: str) -> tuple[str, bool]:
+    """Return what a file is about by its name, and whether it is the note of a day."""
+    name, is_dated = drop_ending(path.rpartition("/")[2]), note_day(path, "") is not None
+    return "" if is_dated or name.isupper() else fold(name), is_dated
+
+
+@lru_cache(1 << 13)
+def _read_unit(text: str, folded: str, is_stop: bool, begins: bool) -> Unit:
     """Return a part of a sentence with its kind; one that begins it may be capitalised without being a name."""
     kind, key = _KINDS.get(folded, ""), folded
     if kind:
@@ -180,11 +192,9 @@ def _read_unit(text: str, folded: str, stops: frozenset[str], *, begins: bool) -
         is_day = re.search("[曜周週星礼요]", text)
         kind = "link" if "\u3041" <= text <= "\u309f" else "char"
         kind = kind if len(text) == 1 else "verb" if re.fullmatch(_HAN_VERBS, text) else "date" if is_day else "value"
-    elif folded.rstrip("s") in _time_words("months", "weekdays") and not (
-        folded in stops and (begins or text.islower())
-    ):
+    elif folded.rstrip("s") in _time_words("months", "weekdays") and not (is_stop and (begins or text.islower())):
         kind, key = "date", folded.rstrip("s")
-    elif folded in stops and not (text.isupper() and len(text) > 1):
+    elif is_stop and not (text.isupper() and len(text) > 1):
         kind = "link"
     elif re.search(r"[\d@_]", folded) or folded.rstrip("s") in _time_words("numbers"):
         kind = "value"
@@ -208,13 +218,15 @@ def _read_context(text: str) -> frozenset[str]:
 
 
 def _is_event(units: Sequence[Unit], said: str) -> bool:
+    """True if a day is named, or what was done: "is called" says what is so, "called" what was done."""
     days = (rf"(?<!ab )(?<!om )\b{word}\b" if word.isascii() else word for word in _time_words("days") if word in said)
     if any(re.search(day, said) for day in days):
         return True
-    # "Is called" says what is so, "called" what was done.
-    done = (one for two in pairwise((Unit("", "", "link"), *units)) if two[0].kind != "is" for one in two[1:])
-    is_done = any(one.kind == "word" and len(one.text) > 4 and one.text.endswith("ed") for one in done)
-    return is_done or any(unit.kind == "past" for unit in units)
+    befores = (Unit("", "", "link"), *units)
+    return any(
+        one.text.endswith("ed") and one.kind == "word" and len(one.text) > 4 and before.kind != "is"
+        for before, one in zip(befores, units, strict=False)
+    )
 
 
 def _keys_of(units: Sequence[Unit], place: int) -> list[str]:
