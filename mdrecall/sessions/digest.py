@@ -103,7 +103,7 @@ def _find_newer(
     lines: tuple[str, ...], path: str, changed_day: int, newer: tuple[tuple[str, str], ...]
 ) -> dict[int, str]:
     """Return what is shown in the place of lines that no longer hold, by their place."""
-    from mdrecall.text.change import Claim, find_change, read_claims
+    from mdrecall.text.change import Claim, find_beginnings, find_change, may_change, read_claims
     from mdrecall.text.days import note_day
 
     heading = ""
@@ -116,7 +116,10 @@ def _find_newer(
     replaced: dict[int, str] = {}
     # A word of many lines says little about what one of them is about.
     rare = {key: found for key, found in claims.items() if len(found) <= _MAX_ALIKE}
-    for citation, line in newer if rare else ():
+    beginnings = find_beginnings(claim for found in claims.values() for _, claim in found)
+    for citation, line in newer:
+        if not may_change(line, beginnings):
+            continue
         source = citation.partition("#")[0]
         is_known = 0 < changed_day < (note_day(source, "") or 0)
         for new in read_claims(line, path=source):

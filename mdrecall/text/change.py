@@ -9,14 +9,14 @@ to recognise, and invents none.
 """
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from mdrecall.patterns import compile_later, drop_ending
 from mdrecall.text.days import note_day
-from mdrecall.text.words import count_unspaced, find_stop_words, fold, is_unspaced, stem
+from mdrecall.text.words import common_beginning, count_unspaced, find_stop_words, fold, is_unspaced, stem
 
 # The kinds of the words that tell how two lines differ: English, German, French, Spanish, Italian, Portuguese and Dutch
 # in one, folded, then Chinese and Japanese. A weak sign is also said of what has not changed: "the new laptop". To move
@@ -86,6 +86,8 @@ _HAN_TOKEN = compile_later(
     r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|."
 )
 _SHORT_NOT = compile_later(r"n['’]t\b")
+# Few words share so many first letters, and only short ones have fewer.
+_WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
 _MEASURED = compile_later(r"\d+[.,]\d")
 
 
@@ -130,6 +132,20 @@ class Change(NamedTuple):
 def read_claims(text: str, heading: str = "", path: str = "") -> list[Claim]:
     """Return the claims of a text, line by line, below a heading of a note."""
     return [claim for sentence in list_sentences(text) if (claim := read_claim(sentence, heading, path))]
+
+
+def find_beginnings(claims: Iterable[Claim]) -> frozenset[str]:
+    """Return how the words begin that a line must have one of to change one of the claims."""
+    words = {word for claim in claims for word in (*claim.keys, *claim.context)}
+    moves = [word for word, kind in _KINDS.items() if kind in ("live", "move")] if "=live" in words else []
+    return frozenset(common_beginning(word)[:_BEGINNING] for word in (*words, *moves) if word[:1].isalpha())
+
+
+def may_change(line: str, beginnings: Set[str]) -> bool:
+    """True unless a line has none of the words; that is known without reading it as a claim."""
+    words = _WORD.findall(fold(line))
+    starts = (word[:size] for word in words for size in range(1, _BEGINNING + 1))
+    return count_unspaced(line) > 0 or not beginnings.isdisjoint(starts)
 
 
 def list_sentences(text: str) -> list[str]:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from mdrecall.text.change import Change, Claim, find_change, read_claim, read_claims
+from mdrecall.text.change import (
+    Change,
+    Claim,
+    find_beginnings,
+    find_change,
+    may_change,
+    read_claim,
+    read_claims,
+)
 from tests.text.change_cases import CHANGES, LOOK_ALIKES, Case
 from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
@@ -85,6 +93,15 @@ def test_changes_in_the_notes_of_two_days_are_recognised(first: int) -> None:
 def tell(old: str, new: str) -> str:
     change = compare(Case(old, new))
     return f"{change.kind}{'' if change.is_sure else '?'} {change.old} > {change.new}".rstrip() if change else "nothing"
+
+
+def test_a_line_that_changes_a_claim_is_never_left_unread() -> None:
+    changes = [case for case in (*CHANGES, *LOOK_ALIKES) if compare(case)]
+    assert len(changes) > 40
+    for case in changes:
+        old = read_claims(case.old, case.old_heading, case.old_file)
+        assert may_change(case.new, find_beginnings(old)), case
+    assert not may_change("The pool has 20 chairs.", find_beginnings(read_claims("Ana lives in Lisbon.")))
 
 
 def test_a_change_has_one_value_of_the_same_kind_on_each_side() -> None:
