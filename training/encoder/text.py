@@ -26,13 +26,16 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
-from tokenizers import Tokenizer
 
 from training import corpus, extract
 from training.extract import File
+
+# Only `main` needs the package, and the tests of the rest run without it.
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 #: Licences that allow what is made from a text to be given away under other terms, with no more than a notice.
 PERMISSIVE = frozenset(
@@ -516,7 +519,7 @@ def _digest(words: list[str]) -> int:
     return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest(), "big")
 
 
-def tokenise(text: Path, tokenizer: Tokenizer, out: Path) -> int:
+def tokenise(text: Path, tokenizer: "Tokenizer", out: Path) -> int:
     """Write the documents, shuffled, as token ids with the lengths of their units; return the number of tokens."""
     with gzip.open(text, "rt", encoding="utf-8") as file:
         lines = file.readlines()
@@ -562,6 +565,8 @@ def main() -> int:
     taken = gather(packages, apart, options.out / "documents.jsonl.gz")
     write_table(options.out / "SOURCES.md", taken)
     print(f"{sum(row[1] for row in taken):,} units, {sum(row[2] for row in taken):,} words", flush=True)
+    from tokenizers import Tokenizer
+
     tokenizer = Tokenizer.from_file(str(options.tokenizer))
     tokenizer.no_truncation()
     tokenizer.no_padding()
