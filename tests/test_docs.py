@@ -1,11 +1,10 @@
 """Documentation cannot rot: examples run, and every command, option, setting and error is described."""
 
-import argparse
-import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -17,34 +16,15 @@ import mdrecall
 from mdrecall import errors
 from mdrecall.cli.main import COMMANDS, PARTS, _parse_options, build_parser
 from mdrecall.cli.options import ABOUT_WORKSPACE
-from mdrecall.config.declare import each_setting
 from mdrecall.config.load import load
-from mdrecall.config.settings import SECTIONS
+from tests.record.reference import list_options, settings_page
 
 PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
 
-def settings_table() -> str:
-    """The table of every setting as docs/config.md must have it."""
-    lines = ["| setting | accepts | default | |", "| --- | --- | --- | --- |"]
-    for prefix, section in SECTIONS.items():
-        for name, setting in each_setting(section):
-            full = f"{prefix}.{name}"
-            default = "–" if setting.default is None else f"`{json.dumps(setting.default, ensure_ascii=False)}`"
-            lines.append(f"| `{full}` | {setting.rule.accepts} | {default} | {setting.about} |")
-    return "\n".join(lines)
-
-
 def test_every_setting_is_in_the_docs_with_its_default() -> None:
-    text = (DOCS / "config.md").read_text()
-    between = text.split("<!-- settings -->\n")[1].split("\n<!-- end of settings -->")[0]
-    assert between == settings_table()
-
-
-def options_of(command: str) -> set[str]:
-    shown = (action for action in build_parser(command).arguments if action.help != argparse.SUPPRESS)
-    return {option for action in shown for option in action.option_strings} - {"-h", "--help"}
+    assert (DOCS / "settings.md").read_text() == settings_page(), "python -m tests.record --write"
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *PARTS])
@@ -52,9 +32,7 @@ def test_every_command_and_option_is_in_the_docs(command: str) -> None:
     text = (DOCS / "cli.md").read_text()
     section = re.search(rf"^## mdrecall {command}\b.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section, command
-    general = text.split("\n## ")[0]
-    for option in options_of(command):
-        assert f"`{option}" in section[0] + general, option
+    assert list_options(command) in section[0], "python -m tests.record --write"
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "install"])
@@ -69,7 +47,7 @@ def code_blocks(path: Path) -> list[str]:
 
 
 # The tutorial is one walk: tests/test_tutorial.py takes it, as it does what the README says.
-PAGES = [PROJECT / "README.md", *(path for path in sorted(DOCS.glob("*.md")) if path.name != "tutorial.md")]
+PAGES = [PROJECT / "README.md", *(path for path in sorted(DOCS.rglob("*.md")) if path.name != "tutorial.md")]
 EXAMPLES = [(path, code) for path in PAGES for code in code_blocks(path)]
 
 
@@ -154,9 +132,30 @@ LINKED = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGEL
 @pytest.mark.parametrize("path", LINKED, ids=lambda path: path.name)
 def test_links_between_the_docs_lead_somewhere(path: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", path.read_text()):
-        page = path.parent / target if target else path
+        page = (path.parent / target).resolve() if target else path
         assert page.exists(), target
+        assert DOCS not in path.parents or DOCS in page.parents, f"{target} is not a page of the site"
         assert not anchor or anchor in list_anchors(page), f"{target}#{anchor}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("zensical", reason="needs Zensical: pip install '.[docs]'")
+    shutil.copy(PROJECT / "zensical.toml", tmp_path)
+    shutil.copytree(DOCS, tmp_path / "docs")
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).with_suffix("")
+        folder = name.parent if name.name == "README" else name
+        assert (tmp_path / "site" / folder / "index.html").exists(), name
+    assert (tmp_path / "site/llms-full.txt").stat().st_size > 100_000
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (PROJECT / "zensical.toml").read_text()
+    for page in [*DOCS.glob("*.md"), *DOCS.glob("hosts/*.md")]:
+        assert f'"{page.relative_to(DOCS)}" }}' in text, page
 
 
 @pytest.mark.parametrize("path", LINKED, ids=lambda path: path.name)

@@ -9,7 +9,7 @@ A rule reads a JSON value, describes itself in words, and has a JSON Schema.
         chunking: Chunking = Chunking()
 
 A type checker sees fields with ordinary types, and that each agrees with its rule. Reading, origins, the JSON Schema
-and the table in ``docs/config.md`` all come from these declarations.
+and ``docs/settings.md`` all come from these declarations.
 """
 
 import math

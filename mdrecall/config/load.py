@@ -43,7 +43,7 @@ _TOP_LEVEL = (
     "session", "bindings",
 )  # fmt: skip
 
-_HINT = "docs/config.md lists every setting and what it accepts."
+_HINT = "docs/settings.md lists every setting and what it accepts."
 
 #: The variable that names the shared database, which wins over the setting.
 STORE_DSN = "MDRECALL_STORE_DSN"

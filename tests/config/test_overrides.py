@@ -57,7 +57,7 @@ def test_a_wrong_override_is_named_with_what_would_be_right(
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, overrides)
     assert said in str(caught.value)
-    assert "docs/config.md" in caught.value.hint
+    assert "docs/settings.md" in caught.value.hint
 
 
 def test_every_wrong_override_is_named_in_order_and_a_secret_is_not_shown(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_all_problems_of_all_files_are_collected(tmp_path: Path) -> None:
         "~/own/mdrecall.json: mdrecall.maxFileBytes",
     ]
     assert str(caught.value) == f"{caught.value.problems[0]} (5 more)"
-    assert "docs/config.md" in caught.value.hint
+    assert "docs/settings.md" in caught.value.hint
 
 
 def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``python -m tests.record --write``: write the golden files again, after a change on purpose."""
+"""``python -m tests.record --write``: write the golden files and the reference in docs/ again, after a change."""
 
 import argparse
 import tempfile
@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.record.recorder import GOLDEN, record, record_functions
+from tests.record.reference import write_reference
 
 
 def main() -> None:
@@ -20,6 +21,7 @@ def main() -> None:
         path = GOLDEN / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    write_reference()
     if find_spec("uvicorn"):
         write_pages()
     print(f"Wrote {len(files)} files to {GOLDEN}. Read the difference before you commit it: git diff {GOLDEN}")

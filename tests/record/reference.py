@@ -1,0 +1,84 @@
+"""The parts of docs/ that are generated: the options of every command in cli.md, and settings.md."""
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import mdrecall
+from mdrecall.cli.main import COMMANDS, PARTS, build_parser
+from mdrecall.config.declare import each_setting
+from mdrecall.config.settings import SECTIONS
+
+DOCS = Path(mdrecall.__file__).parent.parent / "docs"
+
+#: Described once, at the top of cli.md.
+_COMMON = {"--workspace", "--agent", "--config", "--json", "--no-warm", "--help"}
+
+_BLOCK = re.compile(r"(?<=<!-- options of )([a-z ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+_INTRODUCTION = """\
+# Every setting
+
+This page is generated. [Configuration](config.md) says where settings come from; `mdrecall config show` prints those in
+use, and `mdrecall config schema` prints a schema for editors.
+"""
+
+
+def options_of(command: str) -> list[argparse.Action]:
+    """Return the options that the help of a command shows, without those of every command."""
+    shown = (action for action in build_parser(command).arguments if action.help != argparse.SUPPRESS)
+    return [action for action in shown if action.option_strings and action.option_strings[-1] not in _COMMON]
+
+
+def list_options(command: str) -> str:
+    """Return the options of a command as a Markdown list."""
+    return "".join(f"- {_usage(action)}: {action.help}\n" for action in options_of(command))
+
+
+def _usage(action: argparse.Action) -> str:
+    value = "|".join(action.choices) if action.choices else action.metavar or ""
+    names = (f"{name} {value}" if action.nargs != 0 else name for name in action.option_strings)
+    return ", ".join(f"`{name.strip()}`" for name in names)
+
+
+def fill_in_options(page: str) -> str:
+    """Return the text of cli.md with the options of today between its marks."""
+    return _BLOCK.sub(lambda match: f"{match[1]}{match[2]}{list_options(match[1])}", page)
+
+
+def settings_page() -> str:
+    """Return the text of settings.md."""
+    items: dict[str, list[str]] = {}
+    for prefix, section in SECTIONS.items():
+        for name, setting in each_setting(section):
+            default = json.dumps(setting.default, ensure_ascii=False)
+            accepts = setting.rule.accepts[0].upper() + setting.rule.accepts[1:]
+            heading = ".".join(f"{prefix}.{name}".split(".")[:-1])
+            item = f"- `{prefix}.{name}`: {setting.about} *{accepts}"
+            item += ".*" if setting.default is None else f"; default `{default}`.*"
+            items.setdefault(heading, []).append(item)
+    return "\n".join([_INTRODUCTION, "\n\n".join(_sections(items)), ""])
+
+
+def _sections(items: dict[str, list[str]]) -> Iterator[str]:
+    """Yield a section for each object of settings; one with fewer than three goes into that around it."""
+    small = {name for name, own in items.items() if len(own) < 3 and "." in name}
+    sections: dict[str, list[str]] = {}
+    for name, own in items.items():
+        while name in small or ("." in name and name not in items):
+            name = name.rpartition(".")[0]
+        sections.setdefault(name, []).extend(own)
+    return (f"## {name}\n\n" + "\n".join(own) for name, own in sections.items())
+
+
+def write_reference() -> None:
+    """Write what is generated into docs/."""
+    (DOCS / "settings.md").write_text(settings_page())
+    cli = DOCS / "cli.md"
+    cli.write_text(fill_in_options(cli.read_text()))
+
+
+def commands() -> list[str]:
+    return [*COMMANDS, *PARTS]
