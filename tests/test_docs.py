@@ -138,6 +138,12 @@ def test_links_between_the_docs_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in list_anchors(page), f"{target}#{anchor}"
 
 
+def test_the_tests_that_check_promises_exist() -> None:
+    for page in ("reliability.md", "flush.md", "digest.md"):
+        for name in re.findall(r"`(?:tests/)?([a-z_]+/test_[a-z_]+\.py|test_[a-z_]+\.py)`", (DOCS / page).read_text()):
+            assert (PROJECT / "tests" / name).exists(), f"{page}: {name}"
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("zensical", reason="needs Zensical: pip install '.[docs]'")
     shutil.copy(PROJECT / "zensical.toml", tmp_path)

@@ -119,9 +119,10 @@ ROWS = (
 
 
 def table() -> str:
-    """The table as docs/providers.md must have it."""
-    lines = ["| what goes wrong | once | every time | error |", "| --- | --- | --- | --- |"]
+    """The table as docs/providers.md must have it: what goes wrong in the same way is one row."""
+    groups: dict[str, list[str]] = {}
     for row in ROWS:
         error = f"`{row.error.__name__}`" if row.error else "–"
-        lines.append(f"| {row.what} | {IN_WORDS[row.once]} | {IN_WORDS[row.always]} | {error} |")
-    return "\n".join(lines)
+        groups.setdefault(f"{IN_WORDS[row.once]} | {IN_WORDS[row.always]} | {error}", []).append(row.what)
+    lines = ["| what goes wrong | once | every time | error |", "| --- | --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| {'; '.join(what)} | {outcome} |" for outcome, what in groups.items())])
