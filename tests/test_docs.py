@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -175,3 +176,8 @@ def test_the_readme_has_exactly_two_commands_to_set_up_and_ci_runs_the_second() 
     assert len(commands) == 2
     assert commands[0].endswith("mdrecall search --demo --into my-notes")
     assert commands[1] in (PROJECT / ".ci/run").read_text()
+
+
+def test_the_film_is_the_picture_of_its_recording() -> None:
+    draw = runpy.run_path(str(PROJECT / "scripts/film"))["draw"]
+    assert draw((DOCS / "film.cast").read_text()) == (DOCS / "film.svg").read_text()
