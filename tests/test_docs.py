@@ -127,7 +127,7 @@ def list_anchors(path: Path) -> list[str]:
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
-LINKED = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+LINKED = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("path", LINKED, ids=lambda path: path.name)
