@@ -7,7 +7,7 @@ A line that was replaced stays a result, because who asks may want to know what 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from typing import NamedTuple, TypeAlias
 
@@ -203,14 +203,17 @@ _MOST_HELD = 3
 _MIN_SHARED, _MAX_DIFFERENT = 4, 8
 
 
+#: A sentence with how its words begin, and with those words of the query that it holds.
+_Sentence: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
+
+
 class _Said(NamedTuple):
     """A candidate, where it was written down, and its sentences about what the query asks for."""
 
     entry: Candidate
     place: Place = Place("", 0, None, 0)
     heading: str = ""
-    sentences: Sequence[tuple[str, frozenset[str], frozenset[str]]] = ()
-    """Each with how its words begin, and with those words of the query that it holds."""
+    sentences: Sequence[_Sentence] = ()
 
 
 _Claims: TypeAlias = Memo[tuple[str, str, str], Claim | None]
@@ -275,9 +278,12 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     while place < len(said):
         for at in range(place + 1, len(said)):
             one, other = said[place], said[at]
-            newer, older = (other, one) if is_newer(other.place, one.place) else (one, other)
-            change = _compare(older, newer, context.text, read) if is_newer(newer.place, older.place) else None
-            if not change:
+            if not (one.sentences and other.sentences):
+                continue
+            is_later = is_newer(other.place, one.place)
+            newer, older = (other, one) if is_later else (one, other)
+            is_later = is_later or is_newer(one.place, other.place)
+            if not is_later or not (change := _compare(older, newer, context.text, read)):
                 continue
             if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
                 first, told = older, older
@@ -327,12 +333,15 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> 
     above = _find_held(f"{chunk.path} {' '.join(chunk.trail)}", beginnings) if len(held) < least else ()
     if not held or len({*held, *above}) < least:
         return _Said(entry)
-    lines = "\n".join([line for line in text.split("\n") if len({*_find_held(line, held), *above}) >= least])
-    found = ((each, _list_beginnings(each), frozenset(_find_held(each, held))) for each in list_sentences(lines))
+    pairs = zip(text.split("\n"), fold(text).split("\n"), strict=True)
+    kept = [line for line, folded in pairs if len({*[one for one in held if one in folded], *above}) >= least]
+    sentences = list(islice(_read_sentences(list_sentences("\n".join(kept)), held), _MAX_SENTENCES))
+    if not sentences:
+        return _Said(entry)
     day = Moment(chunk.mtime_ns / 1e6).today
     place = Place(chunk.path, chunk.line(entry.passage.first_line), entry_day(chunk), day)
     heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
-    return _Said(entry, place, heading, tuple(islice((each for each in found if each[2]), _MAX_SENTENCES)))
+    return _Said(entry, place, heading, sentences)
 
 
 def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
@@ -341,10 +350,13 @@ def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
     return [beginning for beginning in beginnings if beginning in folded]
 
 
-def _list_beginnings(sentence: str) -> frozenset[str]:
-    """Return how the words of a sentence begin; nothing if there are others than ASCII ones."""
-    words = re.findall(r"\w+", sentence.lower()) if sentence.isascii() else ()
-    return frozenset([word[:_SURE_CHARS] for word in words])
+def _read_sentences(sentences: Iterable[str], held: Sequence[str]) -> Iterator[_Sentence]:
+    """Yield the sentences that hold some beginnings of words; those beyond ASCII without how their words begin."""
+    for sentence in sentences:
+        folded = fold(sentence)
+        if own := [beginning for beginning in held if beginning in folded]:
+            words = re.findall(r"\w+", folded) if sentence.isascii() else ()
+            yield sentence, frozenset([word[:_SURE_CHARS] for word in words]), frozenset(own)
 
 
 def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:
@@ -357,7 +369,7 @@ def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:
 def _compare(older: _Said, newer: _Said, query: str, read: _Claims) -> Change | None:
     """Return how one candidate changes another, if it does."""
     # What holds for one project says nothing about another.
-    is_same_project = older.entry.chunk.marks.project == newer.entry.chunk.marks.project
+    is_same_project = older.entry.found.chunk.marks.project == newer.entry.found.chunk.marks.project
     if not is_same_project or _naming_of(older.entry) > _naming_of(newer.entry):
         return None
     for (old, words, held), (new, others, also) in product(older.sentences, newer.sentences):

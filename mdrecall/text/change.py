@@ -9,9 +9,9 @@ to recognise, and invents none.
 """
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from mdrecall.patterns import compile_later, drop_ending
@@ -52,7 +52,7 @@ _HAN_VERBS = "|".join(word for word in _WORDS["verb"].split() if not word.isasci
 _HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
 #: What a unit says about a subject: a character of a script without spaces is about half a word.
 _WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
-_KNOWN_BY_KEY = ("word", "name", "live", "value", "move")
+_KNOWN_BY_KEY = (*_WEIGHTS, "move")
 _TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "past", "the")
 #: A longer sentence says more than one thing, and a value is a few words.
 _MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
@@ -70,7 +70,7 @@ _OPENING = compile_later(
 )
 _COMMENT = compile_later(r"<!--.*?-->")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
-_SENTENCE_END = compile_later(r"\s(?<=[^\W\d_]{3}[.!?]\s)\s*|(?<=[。！？])")
+_SENTENCE_END = compile_later(r"[.!?](?<=[^\W\d_]{3}[.!?])\s+|[。！？]")
 # Headings, tasks, captions in brackets, and lines of JSON, markup or shell. Questions, what leads to a list, and code.
 _NO_CLAIM = compile_later(r"^\s*(?:#|[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|]|```)")
 _NO_SENTENCE = compile_later(r"^(?![\"'“„«`¿¡「])\W|[?？:：;{(]$|\w\(\"|\.[a-z]{1,4}\b(?!\.).*\w\.[a-z]{1,4}\b(?!\.)")
@@ -104,6 +104,8 @@ class Claim(NamedTuple):
 
     text: str
     units: tuple[Unit, ...]
+    keys_of: tuple[Sequence[str], ...]
+    """What each of its units is known by."""
     keys: frozenset[str]
     """What may be shared with another one: words, names and values; pairs for characters."""
     context: frozenset[str]
@@ -155,7 +157,11 @@ def list_sentences(text: str) -> list[str]:
         if line.lstrip()[:1] not in '#-*+["{}<$|`' or not _NO_CLAIM.match(line):
             bare = (_COMMENT.sub("", line) if "<!--" in line else line).replace("**", "").strip()
             bare = bare if bare[:1].isalpha() and ":" not in bare else _OPENING.sub("", bare, count=1)
-            found += _SENTENCE_END.split(bare) if any(sign in bare for sign in ".!?。！？") else [bare]
+            at = 0
+            for end in _SENTENCE_END.finditer(bare):
+                found.append(bare[at : end.start() + 1])
+                at = end.end()
+            found.append(bare[at:])
     return [one for one in found if 2 < len(one) <= _MAX_CHARS and not _NO_SENTENCE.search(one)]
 
 
@@ -175,9 +181,8 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     ]
     units = tuple(unit for unit in read if len(unit.key) > 1 or not unit.key.isalpha() or not unit.key.isascii())
     kinds = {unit.kind for unit in units}
-    keys = {unit.key for unit in units if unit.kind in _KNOWN_BY_KEY}
-    if "char" in kinds:
-        keys |= {key for place, unit in enumerate(units) if unit.kind == "char" for key in _keys_of(units, place)}
+    keys_of = tuple(_list_keys(units) if "char" in kinds else [(unit.key,) for unit in units])
+    keys = {key for unit, each in zip(units, keys_of, strict=True) for key in each if unit.kind in _KNOWN_BY_KEY}
     if not keys:
         return None
     file, is_dated = _read_name(path)
@@ -185,8 +190,8 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     # Beside a Portuguese article, *no* means *in the*.
     is_denied = "not" in kinds and not {"o", "os", "da", "do", "em"}.intersection(words)
     is_denied = is_denied or (count_unspaced(sentence) > 0 and re.search(_HAN_NEGATIONS, sentence) is not None)
-    is_event = "past" in kinds or _is_event(units, fold(sentence))
-    return Claim(sentence, units, frozenset(keys), context, file, bool(path) and not is_dated, is_denied, is_event)
+    is_event, is_lasting = "past" in kinds or _is_event(units, fold(sentence)), bool(path) and not is_dated
+    return Claim(sentence, units, keys_of, frozenset(keys), context, file, is_lasting, is_denied, is_event)
 
 
 @lru_cache(1 << 10)
@@ -245,12 +250,11 @@ def _is_event(units: Sequence[Unit], said: str) -> bool:
     )
 
 
-def _keys_of(units: Sequence[Unit], place: int) -> list[str]:
-    """Return what a unit is known by: a character by the pairs that it is in, unless it stands alone."""
-    if units[place].kind != "char":
-        return [units[place].key]
-    pairs = pairwise(units[max(0, place - 1) : place + 2])
-    return [one.key + two.key for one, two in pairs if one.kind == two.kind] or [units[place].key]
+def _list_keys(units: Sequence[Unit]) -> Iterator[Sequence[str]]:
+    """Yield what each unit is known by: a character by the pairs that it is in, unless it stands alone."""
+    for place, unit in enumerate(units):
+        pairs = pairwise(units[max(0, place - 1) : place + 2]) if unit.kind == "char" else ()
+        yield [one.key + two.key for one, two in pairs if one.kind == two.kind] or (unit.key,)
 
 
 class _Slot(NamedTuple):
@@ -294,16 +298,18 @@ class _Slot(NamedTuple):
 
 def find_change(old: Claim, new: Claim) -> Change | None:
     """Return how the newer of two claims changes the older; None if both can hold, or are about two things."""
-    shared = (old.keys | old.context) & (new.keys | new.context)
-    if all(unit.kind != "live" for unit in (*old.units, *new.units)):
+    shared, kinds = (old.keys | old.context) & (new.keys | new.context), {unit.kind for unit in new.units}
+    if "live" not in kinds and "live" not in {unit.kind for unit in old.units}:
         shared -= {"=live"}
     if not shared or old.text == new.text:
         return None
-    weight = min(_weigh(old, new, shared), _weigh(new, old, shared))
-    kinds = {unit.kind for unit in new.units} - ({"sign"} if new.units[0].kind == "sign" else set())
+    held, also = ([not shared.isdisjoint(keys) for keys in claim.keys_of] for claim in (old, new))
+    old_weight = _weigh(old, new, held)
+    weight = min(old_weight, _weigh(new, old, also))
+    kinds -= {"sign"} if new.units[0].kind == "sign" else set()
     # Who moves need not have changed anything but the place to live.
     announced = bool(kinds & {"verb", "sign"}) or ("move" in kinds and ("=live" in old.keys or weight >= _SUBJECT))
-    befores, afters = _find_slots(old, shared, announced=announced), _find_slots(new, shared, announced=announced)
+    befores, afters = _find_slots(old, held, announced=announced), _find_slots(new, also, announced=announced)
     # Below two headings, or in the files of two persons, the same words are about two things.
     is_apart = bool(old.context - new.keys - new.context) and bool(new.context - old.keys - old.context)
     if is_apart and ((old.file and new.file) or weight < _SUBJECT):
@@ -311,8 +317,9 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     if old.is_denied != new.is_denied:
         is_like = weight >= max(_CHARS_SUBJECT, _LIKENESS * max(_sum(old.units), _sum(new.units))) and not is_apart
         is_same = is_like and not (befores and afters) and all(slot.before for slot in (*befores, *afters))
-        return Change("negation", "", "") if is_same and _denies(old if old.is_denied else new, shared) else None
-    if announced and (named := _find_named(old, new, shared)):
+        is_same = is_same and (_denies(old, held) if old.is_denied else _denies(new, also))
+        return Change("negation", "", "") if is_same else None
+    if announced and (named := _find_named(old, new, shared, old_weight)):
         return named
     before, after = _pick(befores, afters), _pick(afters, befores)
     if not before or not after or before.size > _MAX_VALUE or after.size > _MAX_NEW_VALUE:
@@ -366,14 +373,18 @@ def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float,
     return is_enough and is_linked and (is_placed or is_inside) and max(before.size, after.size) <= _MAX_VALUE / 2
 
 
-def _denies(claim: Claim, shared: Set[str]) -> bool:
+def _denies(claim: Claim, held: Sequence[bool]) -> bool:
     """True if a claim denies what both say: "not public" beside "public", and not beside "cheap"."""
     at = next((place for place, unit in enumerate(claim.units) if unit.kind == "not"), len(claim.units))
     denied = next((n for n, unit in enumerate(claim.units) if n > at and unit.kind in _WEIGHTS), None)
-    return denied is None or not shared.isdisjoint(_keys_of(claim.units, denied))
+    return denied is None or held[denied]
 
 
-def _find_slots(claim: Claim, shared: Set[str], *, announced: bool) -> list[_Slot]:
+# After the last unit of a claim.
+_END = Unit("", "", "is")
+
+
+def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[_Slot]:
     """Return the runs of a claim that the other one does not hold. What both hold and *is* end a run.
 
     Beside a verb of change, words without a value are other words for the same: "runs" and "upgraded to".
@@ -381,13 +392,12 @@ def _find_slots(claim: Claim, shared: Set[str], *, announced: bool) -> list[_Slo
     found: list[_Slot] = []
     run: list[Unit] = []
     before, start, is_linked, link, opening, is_split = 0.0, 0.0, False, "", "", False
-    for place, unit in enumerate((*claim.units, Unit("", "", "is"))):
-        is_shared = bool(unit.text) and not shared.isdisjoint(_keys_of(claim.units, place))
+    for place, (unit, is_shared) in enumerate(zip((*claim.units, _END), (*held, False), strict=True)):
         if run and (is_shared or unit.kind == "is"):
             found.append(_Slot(tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split))
             run, is_split = [], False
         if is_shared:
-            before, link = before + _sum([unit]), ""
+            before, link = before + _WEIGHTS.get(unit.kind, 0.0), ""
         elif unit.kind == "is" or unit.kind in _LINKS:
             link, is_linked = link if run else unit.key, is_linked or (unit.kind == "is" and unit.text != "")
         elif unit.kind in _WEIGHTS or unit.kind == "date":
@@ -399,14 +409,14 @@ def _find_slots(claim: Claim, shared: Set[str], *, announced: bool) -> list[_Slo
     return typed if announced and typed else found
 
 
-def _sum(units: Sequence[Unit]) -> float:
-    return sum(_WEIGHTS.get(unit.kind, 0.0) for unit in units)
+def _sum(units: Iterable[Unit]) -> float:
+    return sum([_WEIGHTS[unit.kind] for unit in units if unit.kind in _WEIGHTS])
 
 
-def _weigh(claim: Claim, other: Claim, shared: Set[str]) -> float:
+def _weigh(claim: Claim, other: Claim, held: Sequence[bool]) -> float:
     """Return what a claim says of the subject that it shares; its heading counts if the other one says it."""
-    held = [unit for place, unit in enumerate(claim.units) if not shared.isdisjoint(_keys_of(claim.units, place))]
-    return _sum(held) + sum(unit.kind == "move" for unit in held) + len((claim.context & other.keys) - claim.keys)
+    moves = [unit for unit, is_held in zip(claim.units, held, strict=True) if is_held and unit.kind == "move"]
+    return _sum(compress(claim.units, held)) + len(moves) + len((claim.context & other.keys) - claim.keys)
 
 
 def _pick(slots: list[_Slot], others: list[_Slot]) -> _Slot | None:
@@ -439,16 +449,17 @@ def _differ_inside(before: _Slot, after: _Slot, *, announced: bool) -> bool:
     return bool(opening and other) or (not announced and (bool(opening or other) or is_measured or is_other_unit))
 
 
-def _find_named(old: Claim, new: Claim, shared: Set[str]) -> Change | None:
+def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change | None:
     """Return the change if a line of change names both values: "moved from Jira to Linear"."""
-    units, held = new.units, _weigh(old, new, shared)
+    units = new.units
     kinds = {unit.key: unit.kind for unit in (*old.units, *units) if unit.kind in ("name", "value")}
     # A name before a verb of change: "Oskar took over".
     holder = units[:1] if len(units) > 1 and units[1].kind in _VERBS and units[0].kind == "word" else ()
     is_move = any(unit.kind == "move" for unit in units)
     for place, unit in enumerate(units):
-        kind = kinds.get(unit.key) if unit.key in old.keys else None
-        values = [one for one in units if kind and one.key not in shared and (one.kind == kind or one in holder)]
+        if unit.key not in kinds or unit.key not in old.keys:
+            continue
+        values = [one for one in units if one.key not in shared and (one.kind == kinds[unit.key] or one in holder)]
         near = next((one for one in units[place + 1 :] if one.kind in _WEIGHTS or one.kind == "date"), None)
         is_left = place > 0 and units[place - 1].kind in (*_VERBS, "from")
         is_like = held >= _LIKENESS * _sum(old.units) and held + _sum(values) >= _LIKENESS * _sum(units)
