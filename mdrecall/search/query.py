@@ -285,16 +285,30 @@ class Naming(NamedTuple):
         slug = re.fullmatch(_AFTER_DAY, stem) if self.file and stem[:4].isdigit() else None
         return _SLUG if slug and self.file in (slug[1], slug[1] + NOTE_ENDING) else 0.0
 
-    def owns(self, path: str) -> bool:
+    def owns(self, name: str) -> bool:
         """True if the query has every word of a file's name, such as that of the person whom a note is about."""
-        words = _normalise(fold(path.rsplit("/", 1)[-1].rsplit(".", 1)[0])).split()
+        words = name.split()
         return self.words.issuperset(words) and not _EVERYBODYS.issuperset(words)
+
+    def can_name(self, longest: int) -> bool:
+        """True if the query may be a name of at most so many characters."""
+        return bool(self.files or self.file) or len(self.whole) <= longest
+
+    def find_bonuses(self, path: str, headings: Sequence[str]) -> list[float]:
+        """Return what the passages below each heading of a file gain."""
+        by_file = self.file_bonus(path)
+        return [max(by_file, self.heading_bonus(heading)) for heading in headings]
 
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
         if len(heading) < len(self.whole) and heading.isascii():
             return 0.0
         return _HEADING if heading and _normalise(fold(heading).strip(_EDGES)) == self.whole else 0.0
+
+
+def find_name(path: str) -> str:
+    """Return the words of a file's name, with a space between them."""
+    return _normalise(fold(path.rsplit("/", 1)[-1].rsplit(".", 1)[0]))
 
 
 def read_naming(query: str, terms: Iterable[Term]) -> Naming:

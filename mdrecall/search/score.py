@@ -20,7 +20,7 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from mdrecall.patterns import compile_later
-from mdrecall.search.query import Naming, is_spelled_out
+from mdrecall.search.query import Naming, find_name, is_spelled_out
 from mdrecall.text.chunk import title_text
 from mdrecall.text.markdown import Passage, heading_title, split_passages, titles
 from mdrecall.text.words import Analyser, common_beginning, fold, stem
@@ -446,8 +446,16 @@ class ReadText(NamedTuple):
     """The text of a chunk, cut into passages."""
 
     passages: Sequence[Passage]
-    titles: Mapping[int, str]
-    """Its headings by their lines; as line -1, its path and the headings above it."""
+    titles: Sequence[str]
+    """Its path and the headings above it, and then its own headings."""
+    headings: Sequence[str]
+    """The same without the path, and of the headings above it only the last one."""
+    title_of: Sequence[int]
+    """The place of each passage's heading among the titles."""
+    name: str
+    """The words of its file's name."""
+    longest: int
+    """No query that is longer asks for its file or one of its headings by name."""
     words: Words
     """The words of the titles, and then those of the text."""
     starts: Sequence[int]
@@ -476,11 +484,23 @@ class TextMemory:
 
 def _read_text(chunk: StoredChunk) -> ReadText:
     passages, lines = split_passages(chunk.text), chunk.text.split("\n")
-    above = {-1: "\n".join((title_text(chunk.path), *titles(chunk.trail)))}
-    above |= {line: heading_title(lines[line].strip()) for line in {entry.heading for entry in passages} - {-1}}
-    *starts, offset = accumulate([len(title) + 1 for title in above.values()], initial=0)
+    above, trail = sorted({entry.heading for entry in passages} | {-1}), titles(chunk.trail)
+    own = [heading_title(lines[line].strip()) for line in above[1:]]
+    headings = [trail[-1] if trail else "", *own]
+    named = chunk.path, *headings
+    titled = ["\n".join((title_text(chunk.path), *trail)), *own]
+    *starts, offset = accumulate([len(title) + 1 for title in titled], initial=0)
     starts += [offset + entry.start for entry in passages]
-    return ReadText(passages, above, read_words("\n".join((*above.values(), chunk.text))), starts)
+    return ReadText(
+        passages,
+        titled,
+        headings,
+        [above.index(entry.heading) for entry in passages],
+        find_name(chunk.path),
+        max(map(len, named)) if all(map(str.isascii, named)) else sys.maxsize,
+        read_words("\n".join((*titled, chunk.text))),
+        starts,
+    )
 
 
 class Memo(dict[_K, _V]):
@@ -587,16 +607,14 @@ def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[in
 
 
 def _read_passages(
-    found: ReadChunk, query: Query, finder: TermFinder, text: ReadText, title_terms: list[int], held: list[int]
+    found: ReadChunk, query: Query, finder: TermFinder, text: ReadText, titled: list[int], held: list[int]
 ) -> list[tuple[int, Passage, Features]]:
-    """Return the passages of a chunk; ``title_terms`` and ``held`` are the terms of its titles and passages."""
-    whole_text, naming, shares, passages = found.chunk.text, query.naming, finder.shares, text.passages
+    """Return the passages of a chunk; ``titled`` and ``held`` are the terms of its titles and passages."""
+    chunk, naming, shares, passages = found.chunk, query.naming, finder.shares, text.passages
     if query.weights.names:
-        cut = [whole_text[entry.start : entry.end] for entry in passages]
-        held = list(map(finder.add_names, held, cut))
-        title_terms = list(map(finder.add_names, title_terms, text.titles.values()))
-    titled = dict(zip(text.titles, title_terms, strict=True))
-    above = chunk_held = titled[-1]
+        held = [finder.add_names(own, chunk.text[at.start : at.end]) for own, at in zip(held, passages, strict=True)]
+        titled = list(map(finder.add_names, titled, text.titles))
+    above = chunk_held = titled[0]
     for terms in held:
         chunk_held |= terms
     most = max([shares[terms] for terms in held])
@@ -605,33 +623,27 @@ def _read_passages(
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
     identifiers = finder.identifiers
     identifier_count = identifiers.bit_count() + len(naming.phrases)
-    bonuses = dict.fromkeys(text.titles, naming.file_bonus(found.chunk.path))
-    own_note = OWN_NOTE if naming.owns(found.chunk.path) else 0.0
-    trail = titles(found.chunk.trail)
-    for line, above_it in {**text.titles, -1: trail[-1] if trail else ""}.items():
-        bonuses[line] = max(bonuses[line], naming.heading_bonus(above_it))
+    bonuses = naming.find_bonuses(chunk.path, text.headings) if naming.can_name(text.longest) else None
+    own_note = OWN_NOTE if naming.owns(text.name) else 0.0
     # What the passages before and after hold; the first and the last have one neighbour only.
     around = (0, *held, 0)
     # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
     is_silent = bool(found.weighted.strength) and not most
     read = []
-    for place, passage in enumerate(passages):
-        own, heading = held[place], passage.heading
+    for place, (passage, own, heading) in enumerate(zip(passages, held, text.title_of, strict=True)):
         covered = shares[own]
         beside = shares[around[place] | own | around[place + 2]] - covered
         likeness, cosine = (alike[place], found.cosines[place]) if place < len(alike) else (whole, None)
-        bonus = bonuses[heading]
+        bonus = bonuses[heading] if bonuses else 0.0
         if not (covered or beside or likeness or bonus or (is_silent and not place)):
             continue
         identified = 0.0
         if identifier_count:
-            phrases = naming.find_phrases(whole_text[passage.start : passage.end])
+            phrases = naming.find_phrases(chunk.text[passage.start : passage.end])
             identified = ((identifiers & own).bit_count() + phrases) / identifier_count
-        title = (
-            shares[above | titled[heading] | own]
-            - covered
-            + (own_note if shares[own & ~above] >= _LEAST_BESIDE else 0.0)
-        )
+        title = shares[above | titled[heading] | own] - covered
+        if own_note and shares[own & ~above] >= _LEAST_BESIDE:
+            title += own_note
         # In the order of the fields: there are about a hundred for each query.
         features = Features(
             words, covered, beside, title, likeness, whole, cosine, identified, bonus, own, chunk_held, found.translated
