@@ -158,20 +158,19 @@ class VectorSearcher:
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, Sequence[float]]]:
         """Return how similar each chunk is, with the cosines of its passages."""
-        from mdrecall.search.score import similarity
+        from mdrecall.search.score import similarities
 
         by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
-        beside: Mapping[int, Sequence[float]] = {}
         if query.beside:
             beside = self._vectors.vector_cosines(query.beside.space, query.beside.vector, list(cosines))
-        found: dict[int, tuple[Similarity, Sequence[float]]] = {}
-        for chunk_id, cosine in cosines.items():
-            passages = by_passage.get(chunk_id, ())
-            if others := beside.get(chunk_id):
-                # One vector of a whole chunk stands for each of its passages.
-                passages = list(map(query.mix, passages, others if len(others) > 1 else repeat(others[0])))
-            found[chunk_id] = similarity(cosine, max(passages, default=None), query.traits), passages
-        return found
+            # One vector of a whole chunk stands for each of its passages.
+            by_passage = {
+                chunk_id: list(map(query.mix, own, others if len(others) > 1 else repeat(others[0])))
+                if (others := beside.get(chunk_id))
+                else own
+                for chunk_id, own in by_passage.items()
+            }
+        return similarities(cosines, by_passage, query.traits)
 
     def _embed_beside(self, query: str) -> EmbeddedQuery | None:
         """Embed a query with the embedder beside; None if it lacks vectors, knows no word, or fails just now."""

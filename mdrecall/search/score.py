@@ -279,6 +279,17 @@ def similarity(whole: float, window: float | None, traits: Traits) -> Similarity
     return Similarity(likenesses([(1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best], traits)[0], whole, best)
 
 
+def similarities(
+    cosines: Mapping[int, float], by_passage: Mapping[int, Sequence[float]], traits: Traits
+) -> dict[int, tuple[Similarity, Sequence[float]]]:
+    """Return how similar each chunk is, with the cosines of its passages."""
+    passages = [by_passage.get(chunk_id, ()) for chunk_id in cosines]
+    pairs = [(whole, max(own) if own else whole) for whole, own in zip(cosines.values(), passages, strict=True)]
+    values = likenesses([(1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best for whole, best in pairs], traits)
+    found = [(Similarity(value, *pair), own) for value, pair, own in zip(values, pairs, passages, strict=True)]
+    return dict(zip(cosines, found, strict=True))
+
+
 def likenesses(cosines: Sequence[float], traits: Traits) -> list[float]:
     """Return the likeness of each cosine: 0 for that of unrelated text, and nearly 1 for that of an answer."""
     unrelated, span = traits.unrelated, traits.related - traits.unrelated
