@@ -26,6 +26,8 @@ MAX_TERMS = 64
 _MIN_PREFIX_CHARS = 3
 _MIN_LETTERS_PREFIX_CHARS = 4
 _WORD = compile_later(r"[^\W_]+")
+# What is between the words of a name; more than that, or a row of underscores, parts sentences.
+_JOINER_CHARS = 3
 # Longer ones come before those that begin them.
 _QUESTION_WORDS = (
     "是?(?:什么|什麼|甚麼)(?:时候|時候|地方|样|樣)?|是?在?哪(?:一?[个個年天月家位些里裡儿兒])?"
@@ -346,11 +348,14 @@ def _can_name_file(token: str) -> bool:
 
 def is_spelled_out(name: str, text: str) -> bool:
     """True if a text has the words of a name side by side, whatever joins them: ``DEC 54`` for ``dec-54``."""
-    words = re.findall(r"[^\W_]+", name)
-    return (
-        re.search(r"(?<![^\W_])" + r"(?:_+|[\W_]{1,3})".join(map(re.escape, words)) + r"(?![^\W_])", fold(text))
-        is not None
-    )
+    words, parts = _WORD.findall(name), re.split(r"([\W_]+)", fold(text))
+    # Words and what joins them take turns.
+    last = 2 * len(words) - 1
+    for place in range(0, len(parts) - last + 1, 2):
+        found = parts[place : place + last]
+        if found[::2] == words and all(len(one) <= _JOINER_CHARS or not one.strip("_") for one in found[1::2]):
+            return True
+    return False
 
 
 def _find_identifiers(terms: Sequence[Term]) -> frozenset[str]:

@@ -10,13 +10,22 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TypeVar
 
 import apsw
 
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import connect, sidecar_files, tables
-from mdrecall.store.sqlite.tables import bump, current_revision, explain_error, rows, transaction, translate_errors
+from mdrecall.store.sqlite.tables import (
+    bump,
+    current_revision,
+    explain_error,
+    rows,
+    single,
+    transaction,
+    translate_errors,
+)
 from mdrecall.types.sync import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
@@ -29,6 +38,7 @@ _TEXT_BYTES = """
     SELECT source, sum(octet_length(text)) FROM chunks JOIN documents ON documents.id = document_id
         JOIN texts ON texts.id = text_id WHERE at = 0 GROUP BY source
 """
+_T = TypeVar("_T")
 _CACHE_BYTES = "SELECT coalesce(sum(octet_length(vector) + octet_length(windows)), 0), count(*) FROM embedding_cache"
 
 
@@ -325,20 +335,28 @@ class IndexFile:
     def snapshot(self) -> Iterator[None]:
         with self._reading as db:
             db.execute("BEGIN")
-            self._local.snapshot, self._local.revision = db, -1
             try:
+                version = single(db, "PRAGMA data_version")
+                if version != self._local.version:
+                    self._local.version, self._local.known = version, {}
+                self._local.snapshot = db
                 yield
             finally:
                 self._local.snapshot = None
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
-    def revision(self, db: apsw.Connection) -> int:
+    def recall(self, db: apsw.Connection, read: Callable[[apsw.Connection], _T]) -> _T:
+        """Return what a function reads; in a snapshot, what it read in this thread before, if nothing has changed."""
         if getattr(self._local, "snapshot", None) is not db:
-            return current_revision(db)
-        if self._local.revision < 0:
-            self._local.revision = current_revision(db)
-        return int(self._local.revision)
+            return read(db)
+        known: dict[object, _T] = self._local.known
+        if read not in known:
+            known[read] = read(db)
+        return known[read]
+
+    def revision(self, db: apsw.Connection) -> int:
+        return self.recall(db, current_revision)
 
     def find_connection(self) -> apsw.Connection:
         """Return the connection of this thread that sees what it has written."""
@@ -359,6 +377,8 @@ class IndexFile:
         with self._open_lock:
             self._readers.add(db)
         self._local.db, self._local.generation, self._local.at_end = db, generation, _CloseAtEnd(db)
+        # What other connections write changes the version that this one sees, and it writes nothing itself.
+        self._local.version, self._local.known = -1, {}
         return db
 
     def connection(self) -> apsw.Connection:

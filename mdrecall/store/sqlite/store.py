@@ -89,8 +89,7 @@ class SqliteDocuments:
 
     def state(self) -> tuple[str, str, bool]:
         with self._file.reading() as db:
-            known = dict(sql.rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
-        return known.get("recipe", ""), known.get("masks", ""), True
+            return self._file.recall(db, _read_state)
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._file.reading() as db:
@@ -306,6 +305,11 @@ _MOST_SCORED_ROWS = 200_000
 # How many characters of chunks are remembered until the index changes: about 3,000 chunks, most of which return.
 _MOST_LOADED_CHARS = 4_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
+
+
+def _read_state(db: apsw.Connection) -> tuple[str, str, bool]:
+    known = dict(sql.rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
+    return known.get("recipe", ""), known.get("masks", ""), True
 
 
 def _read_stamps(db: apsw.Connection, source: SourceName, settle_ns: int, seen: int) -> common.ChangedStamps:

@@ -378,7 +378,7 @@ class SqliteVectors:
 
     def spaces(self) -> list[StoredSpace]:
         with self._file.reading() as db:
-            return _read_spaces(db)
+            return list(self._file.recall(db, _read_spaces))
 
     def ensure_space(self, space: Space) -> StoredSpace:
         with self._file.writing() as db, sql.transaction(db):
@@ -472,7 +472,7 @@ class SqliteVectors:
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
             tables = SpaceRows(self._file, db, space.id)
-            if not sql.is_stored(db, space.id):
+            if space.id not in self._file.recall(db, _read_stored):
                 raise explain_replaced(space.space.model)
             with self._lock:
                 key = space.id, space.space.key
@@ -495,6 +495,11 @@ class SqliteVectors:
                 self._problem = str(error)
                 logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", error)
         return shared.MatrixEngine(dimensions)
+
+
+def _read_stored(db: apsw.Connection) -> frozenset[int]:
+    """Return the spaces that have tables."""
+    return frozenset(number for (number,) in sql.rows(db, "SELECT id FROM spaces WHERE stored"))
 
 
 def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
