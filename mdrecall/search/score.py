@@ -234,12 +234,22 @@ def mix(words: float, likeness: float | None, vector_weight: float, identified: 
 
 def probability(worth: float) -> float:
     """Return how likely something of this worth answers the query."""
-    return 1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE)))
+    return probabilities([worth])[0]
+
+
+def probabilities(worths: Sequence[float]) -> list[float]:
+    """Return the probability for each worth."""
+    return [1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE))) for worth in worths]
 
 
 def vector_probability(worth: float) -> float:
     """Return the same for a search by vectors only, where the worth is a likeness."""
-    return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
+    return vector_probabilities([worth])[0]
+
+
+def vector_probabilities(worths: Sequence[float]) -> list[float]:
+    """Return the probability for each likeness."""
+    return [1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE))) for worth in worths]
 
 
 def gain_by_weight(weight: float, *, by_vectors_only: bool = False) -> float:

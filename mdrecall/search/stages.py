@@ -5,6 +5,7 @@ or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
@@ -16,8 +17,10 @@ from mdrecall.search.score import (
     ReadChunk,
     gain_by_weight,
     passage_worths,
+    probabilities,
     probability,
     read_chunks,
+    vector_probabilities,
     vector_probability,
 )
 from mdrecall.text.days import chunk_day, day_number, format_day, ms_of_day
@@ -167,7 +170,6 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
-    to_score = vector_probability if query.by_vectors_only else probability
     user_factor: float | None = None
     passages = []
     chunks = [candidate.found for candidate in candidates]
@@ -185,8 +187,10 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
             elif is_asked:
                 is_asked, said = False, found.chunk.text[passage.start : passage.end]
                 worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
-            passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
-    return passages
+            passages.append((found, passage, place, features, worth))
+    to_scores = vector_probabilities if query.by_vectors_only else probabilities
+    scores = to_scores([worth for *_, worth in passages])
+    return [Candidate(*known, score) for known, score in zip(passages, scores, strict=True)]
 
 
 def _is_of_coding(chunk: StoredChunk) -> bool:
@@ -261,7 +265,10 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
         one.decay != 1 or one.speaker or one.time or one.weight or one.lacks or not one.score for one in candidates
     ]
     pairs = zip(candidates, is_changed, strict=True)
-    return sorted([one._replace(score=score_of(one, context)) if new else one for one, new in pairs], key=_order)
+    scored = [one._replace(score=score_of(one, context)) if new else one for one, new in pairs]
+    # Path and line decide between equals: the order in which chunks were indexed must not.
+    keys = [(-one.score, -one.worth, (chunk := one.found.chunk).path, chunk.start_line, one.place) for one in scored]
+    return [scored[place] for place in sorted(range(len(scored)), key=keys.__getitem__)]
 
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
@@ -269,36 +276,27 @@ def score_of(entry: Candidate, context: RankingContext) -> float:
     return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
 
 
-def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
-    # Path and line decide between equals: the order in which chunks were indexed must not.
-    chunk = entry.found.chunk
-    return -entry.score, -entry.worth, chunk.path, chunk.start_line, entry.place
-
-
 def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Join passages that follow each other, at the place of the best, and drop those that overlapping chunks repeat."""
     merged: list[Candidate] = []
-    by_chunk: dict[int, list[int]] = {}
-    chunks_of: dict[str, list[int]] = {}
+    # The places of those that are kept, of each chunk, by file.
+    kept: dict[str, dict[int, list[int]]] = defaultdict(dict)
     most = context.options.max_results
     for rank, entry in enumerate(candidates):
         chunk = entry.found.chunk
-        own = by_chunk.get(chunk.id)
-        siblings = chunks_of.setdefault(chunk.path, [])
+        of_file = kept[chunk.path]
+        own = of_file.get(chunk.id, [])
         # Most files have one chunk among the candidates, with nothing to compare.
-        if len(siblings) > (own is not None):
-            others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
+        if len(of_file) > bool(own):
+            others = (number for sibling, there in of_file.items() if sibling != chunk.id for number in there)
             text = chunk.text[entry.passage.start : entry.passage.end]
             if any(text in _shown_text(merged[number]) for number in others):
                 continue
-        if own is None:
-            own = by_chunk[chunk.id] = []
-            siblings.append(chunk.id)
         # A passage that would be no result by itself would only make its neighbour longer.
-        elif rank < most and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
+        if rank < most and own and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
             merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
             continue
-        own.append(len(merged))
+        of_file[chunk.id] = [*own, len(merged)]
         merged.append(entry)
     return merged
 
@@ -588,11 +586,11 @@ def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float)
 
 def places_in_files(files: Sequence[str]) -> list[int]:
     """Return the place of each result among those of its file, counted from 0."""
-    counts: dict[str, int] = {}
-    places = []
-    for file in files:
-        places.append(counts.get(file, 0))
-        counts[file] = places[-1] + 1
+    counts: dict[str, int] = defaultdict(int)
+    places = [0] * len(files)
+    for place, file in enumerate(files):
+        places[place] = counts[file]
+        counts[file] += 1
     return places
 
 

@@ -49,7 +49,10 @@ def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE", *bindings:
 
 def checksum_row(number: int, *held: bytes) -> int:
     """Return the checksum of a row that has a number and holds some bytes."""
-    return zlib.crc32(b"".join(held), number & 0xFFFF_FFFF)
+    checksum = number & 0xFFFF_FFFF
+    for each in held:
+        checksum = zlib.crc32(each, checksum)
+    return checksum
 
 
 def check_row(checksum: int, number: int, *held: bytes) -> None:
