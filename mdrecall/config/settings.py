@@ -156,7 +156,7 @@ class MemorySearch(Section, dropped=("multimodal",)):  # memorySearch
     )
     experimental: Experimental = Experimental()
     remember_across_conversations: bool | None = setting(
-        flag(), None, "Let private chats know of each other; if not set, unless `session.dmScope` keeps them apart."
+        flag(), None, "Let private chats see each other; if not set, they do unless `session.dmScope` keeps them apart."
     )
     provider: str | None = setting(
         choice("auto", *PROVIDERS, "none"), None, "The provider, else the first with a key, else offline; or `none`."
@@ -252,7 +252,7 @@ class MemoryFlush(Section):  # agents.defaults.compaction.memoryFlush
     force_flush_transcript_bytes: int = setting(size_bytes(), 2 * 1024 * 1024, "Also after this much growth; 0: never.")
     model: str | None = setting(text(), None, "The model to flush with, as `provider/model`.", fix=_blank_is_none)
     prompt: str | None = setting(text(), None, "The user prompt of the flush, if not the default.", fix=_blank_is_none)
-    system_prompt: str | None = setting(text(), None, "The system prompt of the flush, likewise.", fix=_blank_is_none)
+    system_prompt: str | None = setting(text(), None, "The system prompt, if not the default.", fix=_blank_is_none)
 
 
 class Compaction(Section, is_strict=False):  # agents.defaults.compaction
@@ -264,9 +264,9 @@ class Compaction(Section, is_strict=False):  # agents.defaults.compaction
 
 class StartupContext(Section, dropped=("applyOn", "maxFileBytes")):  # agents.defaults.startupContext
     enabled: bool = setting(flag(), True, "Show the newest daily notes when a new session starts.")
-    daily_memory_days: int = setting(whole(1, 14), 2, "For how many days, today included.")
-    max_file_chars: int = setting(whole(1, 10_000), 1_200, "How many characters of one note.")
-    max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
+    daily_memory_days: int = setting(whole(1, 14), 2, "Days whose notes a session starts with, today included.")
+    max_file_chars: int = setting(whole(1, 10_000), 1_200, "Characters of one of these notes.")
+    max_total_chars: int = setting(whole(1, 50_000), 2_800, "Characters of all these notes.")
 
 
 class AgentDefaults(Section, is_strict=False):
@@ -275,8 +275,8 @@ class AgentDefaults(Section, is_strict=False):
     context_tokens: int | None = setting(whole(1), None, "The model's context window in tokens; 200000 if not set.")
     user_timezone: str | None = setting(text(), None, "The user's time zone, such as Europe/Zurich, if another one.")
     time_format: str = setting(choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto`: 24 hours.")
-    bootstrap_max_chars: int = setting(whole(1), 20_000, "How many characters of one file; of USER.md at most 4000.")
-    bootstrap_total_max_chars: int = setting(whole(1), 60_000, "How many characters of all files a new session shows.")
+    bootstrap_max_chars: int = setting(whole(1), 20_000, "Characters shown of one file; of USER.md at most 4000.")
+    bootstrap_total_max_chars: int = setting(whole(1), 60_000, "Characters of all files that a session starts with.")
     startup_context: StartupContext = StartupContext()
 
 
@@ -292,7 +292,7 @@ class SessionTools(Section):  # tools.sessions
 
 class AgentToAgent(Section):  # tools.agentToAgent
     enabled: bool = setting(flag(), True, "Let agents see the conversations of other agents.")
-    allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may; if empty, all.")
+    allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may see others; if empty, all.")
 
 
 class ToolRules(Section, is_strict=False):  # tools
@@ -386,7 +386,7 @@ class RerankOptions(Section):
     """``mdrecall.rerank``: a model that reads the query with each of the best passages and reorders them."""
 
     provider: str | None = setting(
-        choice("cohere", "jina", "voyage", "llama.cpp", "local"), None, "Who reorders; nobody if not set."
+        choice("cohere", "jina", "voyage", "llama.cpp", "local"), None, "The reranking provider; none if not set."
     )
     base_url: str | None = setting(text(), None, "The address above `/rerank`, if not the provider's own.")
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
@@ -396,8 +396,8 @@ class RerankOptions(Section):
 
 
 class StoreOptions(Section, dropped=("fallback",)):  # mdrecall.store
-    kind: str = setting(choice("sqlite", "postgres"), "sqlite", "In a file here, or in a database that machines share.")
-    dsn: Any = setting(SECRET, None, "`${VAR}`, or a reference; the variable MDRECALL_STORE_DSN wins.", hide=hide_text)
+    kind: str = setting(choice("sqlite", "postgres"), "sqlite", "A file here, or a database that machines share.")
+    dsn: Any = setting(SECRET, None, "The database or a reference; MDRECALL_STORE_DSN overrides it.", hide=hide_text)
     workspace: str = setting(text(), "", "The name of this memory in the database; agent and folder if not set.")
 
 
