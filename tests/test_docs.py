@@ -181,3 +181,45 @@ def test_the_readme_has_exactly_two_commands_to_set_up_and_ci_runs_the_second() 
 def test_the_film_is_the_picture_of_its_recording() -> None:
     draw = runpy.run_path(str(PROJECT / "scripts/film"))["draw"]
     assert draw((DOCS / "film.cast").read_text()) == (DOCS / "film.svg").read_text()
+
+
+def list_files() -> list[Path]:
+    """The text files of the project that may name where it is published."""
+    names = (
+        "*.md",
+        "*.toml",
+        "Dockerfile",
+        ".github/**/*.yml",
+        "docs/**/*.md",
+        "mdrecall/**/*.json",
+        "mdrecall/**/*.py",
+    )
+    return [path for name in names for path in PROJECT.glob(name)]
+
+
+def test_the_account_that_publishes_stands_where_the_releasing_page_fills_it_in() -> None:
+    """Every address of the project has the same account, and only in the files of that page's command."""
+    filled = ("pyproject.toml", "zensical.toml")
+    assert f"sed -i 's/OWNER/your-account/' {' '.join(filled)}" in (PROJECT / "RELEASING.md").read_text()
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    owner = project["urls"]["Source"].split("/")[3]
+    assert project["urls"]["Documentation"] in (PROJECT / "zensical.toml").read_text()
+    address = re.compile(r"(?:github(?:usercontent)?\.com|ghcr\.io)/([\w-]+)/mdrecall\b|([\w-]+)\.github\.io/mdrecall")
+    for path in list_files():
+        owners = {one or other for one, other in address.findall(path.read_text())}
+        assert owners <= ({owner} if path.name in filled else set()), path
+
+
+def test_a_release_has_one_version_and_a_page_of_news() -> None:
+    script = runpy.run_path(str(PROJECT / "scripts/release"))
+    assert {script["read_version"](path) for path in script["COPIES"]} == {mdrecall.__version__}
+    version, _, news = script["read_news"]()
+    assert version == mdrecall.__version__
+    assert len(news.split()) <= 700
+    assert script["find_problems"](f"v{mdrecall.__version__}9")
+
+
+def test_every_action_of_the_workflows_is_pinned() -> None:
+    for path in PROJECT.glob(".github/workflows/*.yml"):
+        for used in re.findall(r"uses: (.*)", path.read_text()):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", used), used
