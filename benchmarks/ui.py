@@ -111,7 +111,7 @@ def measure(workspace: Workspace, count: int) -> None:
         ask("search", islice(questions, ROUNDS))
         on_page, library = [], []
         for question in islice(questions, SEARCHES):
-            on_page.append(load(f"results?q={quote(question)}")[0])
+            on_page.append(load(f"search?q={quote(question)}")[0])
             library += ask("search", [next(questions)])
     page_ms, library_ms = statistics.median(on_page), statistics.median(library)
     ratio = f"{page_ms / library_ms:.2f} × ({page_ms:.1f} ÷ {library_ms:.1f} ms)"

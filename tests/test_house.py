@@ -218,7 +218,7 @@ ROOMS = {
     "extras/gguf": (749, 4),
     "extras/imports": (969, 6),
     "extras/lancedb": (1455, 6),
-    "extras/page": (3337, 13),
+    "extras/page": (3236, 13),
     "extras/postgres": (2342, 5),
     "extras/qmd": (2984, 13),
     "hosts": (2658, 13),

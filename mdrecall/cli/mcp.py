@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import CommandParser, add_served, make_selection, parse_port
 from mdrecall.errors import RecallError
+from mdrecall.extras.page import require_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,8 +92,6 @@ def run_serve(options: argparse.Namespace) -> int:
     token = read_token(options.token_file) if options.token_file else os.environ.get("MDRECALL_TOKEN", "").strip()
     endpoint = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
     if options.ui:
-        from mdrecall.extras.page.app import require_packages
-
         require_packages()
     extend = partial(_add_page, options, endpoint) if options.ui else None
     share = partial(_answer_commands, options.answer)
@@ -120,13 +119,13 @@ def add_ui(parser: CommandParser) -> None:
 
 
 def run_ui(options: argparse.Namespace) -> int:
-    from mdrecall.extras.page.app import App, require_packages
-    from mdrecall.extras.page.app import run as serve
     from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.memories import Memories, select_memories
     from mdrecall.mcp_server.start import exit_on_signals, log_to_stderr
 
     require_packages()
+    from mdrecall.extras.page.app import App, serve
+
     exit_on_signals()
     log_to_stderr()
     served = select_memories(make_selection(options))

@@ -12,14 +12,12 @@ if TYPE_CHECKING:
 _NPM = os.environ.get("MDRECALL_TEST_NPM") or Path(__file__).parents[2] / ".npm-test"
 _AXE = Path(_NPM) / "node_modules/axe-core/axe.min.js"
 _RUN = """rules => axe.run(document, {resultTypes: ["violations"], ...rules}).then(found => found.violations
-  .filter(each => ["serious", "critical"].includes(each.impact))
   .map(each => each.id + ": " + each.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(" | ")))"""
 #: Tells which elements are shown.
 _SHOWN = """() => [...document.querySelectorAll("body *")].map(each => each.checkVisibility() ? 1 : 0).join("")"""
 #: The rules that look at colours and sizes. All others find the same in every look that shows the same elements.
 _VISUAL = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]}
-#: Colours depend on the first, and sizes on the second; each of both is looked at once.
-_LOOKS = (("dark", 390), ("light", 1200))
+_LOOKS = (("dark", 390), ("light", 390), ("light", 1280), ("dark", 1280))
 
 
 def keep_axe(page: "Page") -> None:
@@ -29,7 +27,7 @@ def keep_axe(page: "Page") -> None:
 
 
 def find_faults(page: "Page", url: str = "") -> list[str]:
-    """Return the serious faults of a page in each of its looks, and where it is wider than the screen.
+    """Return every fault of a page in each of its looks, and where it is wider than the screen.
 
     Without an address it is the page that is shown, such as the answer to a form.
     """

@@ -84,6 +84,11 @@ class Site:
         query = f"?{urlencode(params)}" if params else ""
         return self.ask(f"/ui/{memory}/{view}{query}", Cookie=self.cookie)
 
+    def find(self, **params: str) -> str:
+        """Return the results of a search as a page shows them."""
+        body = self.get("search", **params).body
+        return body.partition('id="results"')[2] or body
+
     def post(self, view: str, memory: str = "main", **fields: str) -> Reply:
         """Send a form as one of our own pages would."""
         body = urlencode({"csrf": mask_token(self._csrf), **fields})

@@ -136,13 +136,13 @@ def test_a_view_that_fails_is_a_page_that_says_so(
     def fail(visit: Visit) -> None:
         raise ValueError("secret details")
 
-    monkeypatch.setattr("mdrecall.extras.page.settings.show_settings", fail)
+    monkeypatch.setattr("mdrecall.extras.page.settings.get_settings", fail)
     reply = site.get("settings")
     assert reply.status == 500
     assert "This is a bug in mdrecall." in reply.body
     assert "The terminal in which mdrecall runs says more. Your notes are as they were." in reply.body
     assert "secret details" not in reply.body
-    assert "The page settings.show_settings failed." in caplog.text
+    assert "The page GET settings failed." in caplog.text
     assert "ValueError: secret details" in caplog.text
 
 

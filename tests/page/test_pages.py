@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.extras.page.markdown import NoteUrls, render_note
+from mdrecall.extras.page.html import NoteUrls, render_note
 from mdrecall.notes.editing import hash_content
 from tests.conftest import LONG_AGO_NS
 from tests.page.conftest import serve

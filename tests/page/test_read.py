@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.extras.page.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
-from mdrecall.extras.page.read import _turn_pages, show_note
+from mdrecall.extras.page.html import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
+from mdrecall.extras.page.read import _turn_pages, get_note
 from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.types.search import ReadResult
 from tests.conftest import Workspace
@@ -145,7 +145,7 @@ def test_notes_are_folders_with_titles_and_first_lines(site: Site, page: Page) -
     shown = page.locator("#results").inner_text()
     assert "What to know" in shown
     assert "Water the big fern" in shown
-    assert "2026-01-12" in shown
+    assert "Mon 12 Jan 2026" in shown
     assert "She prefers tea." not in shown
     page.get_by_text("people 1 note").click()
     page.get_by_text("She prefers tea.").wait_for()
@@ -159,7 +159,7 @@ def test_notes_are_filtered_while_typing(site: Site, page: Page) -> None:
     site.workspace.write("memory/harbour/c.md", "# Boats\n\nRed.\n")
     open_page(site, page, "notes")
     page.get_by_role("searchbox").press_sequentially("harbour")
-    page.get_by_text("2 notes").wait_for()
+    page.get_by_text("2 notes.").wait_for()
     assert sorted(page.locator("#results .title").all_inner_texts()) == ["Boats", "The harbour"]
     page.get_by_role("searchbox").press_sequentially(" zeppelin")
     page.get_by_text("No note has such a title or folder.").wait_for()
@@ -174,7 +174,7 @@ def test_a_folder_with_many_notes_has_pages(site: Site) -> None:
     pages = [site.get("notes", folder="memory", page=str(number)).body for number in (0, 1, 2, 99)]
     assert [body.count('class="title"') for body in pages] == [50, 50, 20, 20]
     assert len(set(re.findall(r"n\d\d\d\.md", "".join(pages)))) == 120
-    assert "1 note<" in site.get("notes", find="N119").body
+    assert "1 note. <" in site.get("notes", find="N119").body
     for number in range(120):
         site.workspace.write(f"memory/f{number}/a.md", "note\n")
     first = site.get("notes", folder="memory").body
@@ -324,10 +324,10 @@ def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed
     memories = open_memories(site.workspace)
     visit = make_visit(memories)._replace(can_change=True, query={"path": "memory/gone.md"})
     site.workspace.write("memory/gone.md", "Tea.\n")
-    assert "Edit" in show_note(visit).body
+    assert "Edit" in get_note(visit).body
     lost = ReadResult("memory/lost.md", "Tea.\n", 1, 1, 1, False, None)
     visit.memory.read = lambda *_, **__: lost  # type: ignore[method-assign]
-    shown = show_note(visit._replace(query={"path": "memory/lost.md"})).body
+    shown = get_note(visit._replace(query={"path": "memory/lost.md"})).body
     assert "kept on another machine" in shown
     assert "Edit" not in shown
     memories.close()

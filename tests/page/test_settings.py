@@ -4,7 +4,13 @@ import os
 
 import pytest
 
-from mdrecall.extras.page.settings import _describe, _describe_indexed, _describe_search, _describe_watcher
+from mdrecall.extras.page.settings import (
+    _describe,
+    _describe_indexed,
+    _describe_search,
+    _describe_state,
+    _describe_watcher,
+)
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types.sync import Progress
 from tests.cli.test_status import status
@@ -19,6 +25,7 @@ def test_the_state_says_what_is_indexed_and_how_it_is_searched(site: Site) -> No
     assert until(lambda: "1 file, 1 chunk; up to date" in site.get("settings").body)
     body = site.get("settings").body
     assert str(site.workspace.path) in body
+    assert "memorySearch.provider" in body
     assert "by words and by meaning (offline" in body
 
 
@@ -38,21 +45,15 @@ def test_what_is_special_in_the_state_has_a_line_of_its_own(workspace: Workspace
         "indexNotWritten": "the disk is full",
         "damagedIndexKeptAt": "/w/damaged",
         "watcher": {"running": True, "pid": 12, "folders": 1, "healthy": True},
-        "wholeFolder": True,
     }
-    shown = {
-        label: str(value)
-        for label, value, _ in _describe(
-            visit, status(custom=special, fallback={"from": "qmd", "reason": "it is gone"})
-        )
-    }
-    assert "/w" in shown["Folder"]
+    fallback = {"from": "qmd", "reason": "it is gone"}
+    shown = {label: str(value) for label, value, _ in _describe_state(visit, status(custom=special, fallback=fallback))}
     assert shown["Fallback"] == "instead of qmd: it is gone"
     assert (shown["Reranker"], shown["Note"], shown["Not written"]) == ("a small one", "a note", "the disk is full")
-    assert shown["A damaged index was kept at"] == "/w/damaged"
-    assert shown["Watcher"] == "process 12, 1 folder"
-    usual = [label for label, *_ in _describe(visit, status())]
-    assert usual == ["Folder", "Search", "Index", "Watcher"]
+    assert shown["Damaged index kept at"] == "/w/damaged"
+    assert shown["Watcher"] == "watches 1 folder"
+    assert [label for label, *_ in _describe_state(visit, status())] == ["Index", "Watcher"]
+    assert [label for label, *_ in _describe(visit, status())] == ["Folder", "Embeddings", "Language"]
     memories.close()
 
 
@@ -64,20 +65,20 @@ def test_what_is_special_in_the_state_has_a_line_of_its_own(workspace: Workspace
         (_describe_search(status(vector={"available": False, "loadError": "No."})), "by words only: No."),
         (
             _describe_search(status(vector={"chunks": 4})),
-            "by words and by meaning (local, m, 256 dimensions); 1 chunk not embedded yet",
+            "by words and by meaning (local, m); 1 chunk not embedded yet",
         ),
         (
             _describe_search(status(vector={"beside": {"provider": "encoder", "chunks": 2}})),
-            "by words and by meaning (local, m, 256 dimensions); encoder: 2 of 5 chunks embedded",
+            "by words and by meaning (local, m); encoder: 2 of 5 chunks embedded",
         ),
         (_describe_watcher({"running": False}), "not running; each search checks for changes"),
         (
             _describe_watcher({"running": True, "pid": 3, "folders": 2}),
-            "process 3, 2 folders; not healthy: no sign of life for a while",
+            "watches 2 folders; not healthy: no sign of life for a while",
         ),
         (
             _describe_watcher({"running": True, "pid": 3, "folders": 2, "error": "Disk full."}),
-            "process 3, 2 folders; not healthy: Disk full.",
+            "watches 2 folders; not healthy: Disk full.",
         ),
     ],
 )

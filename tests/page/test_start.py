@@ -105,13 +105,10 @@ def test_bad_input_is_named(workspace: Workspace, arguments: list[str], problem:
 
 
 def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
     from mdrecall.errors import RecallError, install_command
-    from mdrecall.extras.page.app import require_packages
+    from mdrecall.extras.page import require_packages
 
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "markdown_it" else find(name))
+    monkeypatch.setattr("mdrecall.extras.page.find_spec", lambda name: None if name == "markdown_it" else name)
     with pytest.raises(RecallError, match="markdown_it") as raised:
         require_packages()
     assert install_command("ui") in str(raised.value.hint)

@@ -20,7 +20,7 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     page.locator('#results[data-query="how large is the connection pool"]').wait_for()
     result = page.locator(".result", has_text="20 places")
     result.get_by_text("Details").click()
-    result.get_by_text("What each word of your question counts").wait_for()
+    result.get_by_text("To cite it").wait_for()
 
     result.get_by_role("link", name="Pool").click()
     page.locator("mark", has_text="20 places").wait_for()
@@ -47,5 +47,5 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     assert held == []
 
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Time").click()
-    page.get_by_role("link", name="12 January 2026").click()
+    page.get_by_role("link", name="Mon 12 Jan 2026").click()
     page.get_by_text("25 places").wait_for()

@@ -36,16 +36,16 @@ def year(site: Site) -> Site:
 def test_a_note_is_shown_on_the_day_in_its_name_or_else_of_its_change(year: Site) -> None:
     body = year.get("time", year="2024").body
     titles = re.findall(r'aria-label="([^"]*2024: \d[^"]*note[^"]*)"', body)
-    assert titles == ["1 March 2024: 2 notes", "2 May 2024: 1 note"]
-    assert "3 notes and 0 conversations on 2 days." in body
+    assert titles == ["Fri 1 Mar 2024: 2 notes", "Thu 2 May 2024: 1 note"]
+    assert "3 notes on 2 days." in body
     assert re.findall(r"time\?year=(\d+)", body)[:2] == ["2023", "2024"]
 
 
 def test_a_day_with_more_text_is_darker(site: Site) -> None:
     for number in range(1, 9):
         site.workspace.write(f"memory/2024-03-0{number}.md", "word " * 10 * number)
-    shades = re.findall(r'class="heat(\d)"><title>(\d) March', site.get("time", year="2024").body)
-    assert [int(shade) for shade, _ in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
+    shades = re.findall(r'\d Mar 2024: 1 note" class="heat(\d)', site.get("time", year="2024").body)
+    assert [int(shade) for shade in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_a_day_shows_the_first_lines_of_its_notes_and_leads_to_the_next(year: Site) -> None:
@@ -69,12 +69,12 @@ def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: st
 
 @pytest.mark.parametrize("asked", ["", "0", "nonsense", "99999", "-1", "٢٠٢٤"])
 def test_a_year_that_makes_no_sense_is_the_last_one_with_notes(year: Site, asked: str) -> None:
-    assert "Timeline: 2024" in year.get("time", year=asked).body
+    assert "<h1>2024</h1>" in year.get("time", year=asked).body
 
 
 def test_an_empty_memory_has_a_timeline(site: Site) -> None:
     body = site.get("time").body
-    assert "0 notes and 0 conversations on 0 days." in body
+    assert "Nothing on 0 days." in body
 
 
 def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) -> None:
@@ -82,14 +82,14 @@ def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) ->
     file = home.say("s1", "Where is the bike?", "In the cellar, beside sk-proj-abcdefghijklmnopqrstuvwxyz0123456789.")
     at(file, datetime(2024, 5, 2, 12, tzinfo=UTC))
     with serve(home) as site:
-        assert "2 May 2024: 1 conversation" in site.get("time", year="2024").body
+        assert "Thu 2 May 2024: 1 conversation" in site.get("time", year="2024").body
         day = site.get("day", day="2024-05-02").body
         assert "Where is the bike?" in day
         (link,) = re.findall(r"conversation\?session=([^\"]+)", day)
         body = site.ask(f"/ui/main/conversation?session={link}", Cookie=site.cookie).body
         assert "In the cellar" in body
         assert "abcdefghijklmnopqrstuvwxyz" not in body
-        assert "Secrets are masked." in body
+        assert "secrets are masked" in body
 
 
 def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Workspace) -> None:
@@ -98,7 +98,7 @@ def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Works
     visit = make_visit(memories)
     assert "There is no file memory/gone.md." in _show_item(visit, NoteFile("memory/gone.md", 1, 0.0))
     gone = _show_item(visit, Conversation("s9", "sessions/s9.jsonl", 1, 0.0, archived=False))
-    assert "sessions/s9.jsonl" in gone.partition("</h3>")[2]
+    assert "sessions/s9.jsonl" in gone.partition("</h2>")[2]
     memories.close()
 
 
@@ -117,26 +117,16 @@ def test_a_day_with_many_notes_has_pages(workspace: Workspace) -> None:
     assert len(set(re.findall(r"Note (\d+)\.", "".join(pages)))) == 120
 
 
-def test_years_far_from_the_one_shown_are_left_out(workspace: Workspace) -> None:
-    for number in range(1900, 1960):
-        workspace.write(f"memory/{number}-03-01.md", "A day.\n")
-    with serve(workspace) as site:
-        years = [int(year) for year in re.findall(r"time\?year=(\d+)", site.get("time", year="1930").body)]
-    assert years[0] == 1900
-    assert years[1:-1] == list(range(1922, 1939))
-    assert years[-1] > 1959
-
-
 def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, page: Page) -> None:
     url = open_page(year, page, "time?year=2024")
     page.locator(".year a").first.focus()
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2 May 2024: 1 note"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Thu 2 May 2024: 1 note"
     page.keyboard.press("Enter")
     page.wait_for_url("**/note?path=ideas.md")
     page.get_by_text("A kite.").wait_for()
     page.goto(url)
-    page.get_by_role("link", name="1 March 2024").click()
+    page.get_by_role("link", name="Fri 1 Mar 2024").click()
     page.wait_for_url("**/day?day=2024-03-01")
     page.get_by_text("Ada called.").wait_for()
     assert find_faults(page, url) == []
@@ -148,13 +138,13 @@ def test_a_long_conversation_has_pages_and_a_long_message_a_page_of_its_own(tmp_
     home.say("s1", *(f"Message {number}: " + "word " * 1_000 + f"end{number}." for number in range(60)))
     with serve(home) as site:
         last = site.get("conversation", session="s1").body
-        assert last.count("<article") == 50
-        assert "Message 10:" in last
-        assert "Message 9:" not in last
+        assert last.count("<article") == 40
+        assert "Message 20:" in last
+        assert "Message 19:" not in last
         assert "end59." not in last
         assert "5,0" in last
         earlier = html.unescape(re.findall(r'<a href="([^"]*)">← Earlier', last)[0])
-        assert "Message 9:" in site.ask(earlier, Cookie=site.cookie).body
+        assert "Message 19:" in site.ask(earlier, Cookie=site.cookie).body
         whole = html.unescape(re.findall(r'<a href="([^"]*)">Show all of it', last)[-1])
         body = site.ask(whole, Cookie=site.cookie).body
     assert "end59." in body

@@ -36,7 +36,6 @@ PATH = "memory/2026-01-12.md"
 LONG = "a rather long name of a folder, as people have them"
 PARAMS = VIEWS | {
     "search": ("q=something+about+it", ""),
-    "results": ("q=something+about+it", ""),
     "time": ("year=2024", ""),
     "day": ("day=2024-03-01", ""),
     "note": (f"path={PATH}&raw=1", ""),

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks import metrics
 from mdrecall import evaluate
 from mdrecall.errors import QueryError
-from mdrecall.extras.page.markdown import find_heading, find_line, split_note
+from mdrecall.extras.page.html import find_heading, find_line, split_note
 from mdrecall.extras.page.search import give_reason, show_details
 from mdrecall.search.query import (
     DayLimits,

@@ -256,7 +256,6 @@ def record_charts() -> Iterator[str]:
         days = {first + at: (at % 5, f"day {at}", f"?day={at}") for at in (0, 5, 12)[: 1 + today % 3]}
         yield str(timeline.draw_month(year, month, days, today))
     yield str(timeline.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
-    yield str(timeline.draw_legend())
 
 
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {

@@ -8,9 +8,8 @@ from itertools import islice
 from typing import Any
 
 from mdrecall.errors import FileChanged, ReadError, RecallError
-from mdrecall.extras.page.markdown import cut, strip_lines
-from mdrecall.extras.page.page import Html, Page, Redirect, Visit, hide, join, plural, require_owner, show_pages, tag
-from mdrecall.extras.page.search import show_day
+from mdrecall.extras.page.html import Html, cut, hide, join, plural, show_day, strip_lines, tag
+from mdrecall.extras.page.page import Page, Redirect, Visit, require_owner, show_pages
 from mdrecall.hosts.shown import describe, list_answers, silence
 from mdrecall.life.supersede import change_wishes
 from mdrecall.notes.opening import decode, read_below
@@ -29,7 +28,7 @@ _MAX_NOTES, _MAX_ENTRIES, _MAX_CHARS = 30, 20, 160
 _EVENTS = {"session-start": "at the start", "prompt": "beside a prompt"}
 
 
-def show_agents(visit: Visit) -> Page:
+def get_agents(visit: Visit) -> Page:
     """Return the wishes, what each session was shown, the newest first, and what agents wrote into the last notes."""
     require_owner(visit, "What agents were shown")
     *answers, silenced = list_answers(visit.memory.settings)
@@ -53,14 +52,14 @@ def show_agents(visit: Visit) -> Page:
     return Page("Agents", tag("div", body, class_="agents"), "agents")
 
 
-def silence_line(visit: Visit) -> Redirect:
+def post_silence(visit: Visit) -> Redirect:
     """Silence a line that an agent was shown, or let a silenced one be shown again."""
     require_owner(visit, "What agents were shown")
     is_silenced = silence(visit.memory.settings, visit.number("number"), visit.form.get("citation", "?"))
     return Redirect(visit.url("agents", done="silenced" if is_silenced else "unsilenced"))
 
 
-def change_wish(visit: Visit) -> Redirect:
+def post_wish(visit: Visit) -> Redirect:
     """Confirm or drop the wish that was seen."""
     require_owner(visit, "What you want of agents")
     settings, number, project = visit.memory.settings, visit.number("number"), visit.form.get("project", "")
@@ -116,25 +115,23 @@ def _show_session(visit: Visit, answers: list[dict[str, Any]]) -> Html:
     """Return what one session was shown, the newest first, and how many of its prompts got nothing."""
     spoken = [answer for answer in answers if answer["lines"]]
     entries = [_show_answer(visit, describe(visit.memory, answer)) for answer in spoken[:_MAX_ANSWERS]]
-    older = len(spoken) - len(entries)
     silent = Counter(answer["why"] for answer in answers if not answer["lines"])
-    reasons = "; ".join(f"{why}: {count}" for why, count in silent.items())
-    first = answers[0]
-    return tag(
-        "section",
-        tag("h3", f"{first['project']} · {first['host']}", tag("small", f" {first['session'][:8]}")),
-        entries,
-        tag("p", f"{plural(older, 'older answer')}: mdrecall log", class_="quiet") if older else None,
-        tag("p", f"{plural(silent.total(), 'prompt')} got nothing ({reasons}).", class_="quiet") if silent else None,
-        class_="panel",
-    )
+    notes = [f"{plural(len(spoken) - len(entries), 'older answer')}: mdrecall log"] * (len(spoken) > len(entries))
+    if silent:
+        reasons = "; ".join(f"{why}: {count}" for why, count in silent.items())
+        notes.append(f"{plural(silent.total(), 'prompt')} got nothing ({reasons})")
+    title = tag("h3", f"{answers[0]['host']} in {answers[0]['project']}", title=f"Session {answers[0]['session']}")
+    about = tag("p", " · ".join(notes), class_="quiet first") if notes else None
+    return tag("section", title, entries, about, class_="panel" if entries else "silent")
 
 
 def _show_answer(visit: Visit, answer: dict[str, Any]) -> Html:
     day, _, clock = answer["at"].partition(" ")
-    when = f"{show_day(day)}, {clock} · {_EVENTS.get(answer['event'], answer['event'])}"
-    why = f" · {answer['why']}" if answer["why"] else ""
-    about = tag("summary", tag("strong", when), f" · {plural(len(answer['lines']), 'line')} · {answer['ms']} ms{why}")
+    when = f"{show_day(day, visit.now.year)}, {clock}"
+    what = f" · {_EVENTS.get(answer['event'], answer['event'])} · {plural(len(answer['lines']), 'line')}"
+    about = tag(
+        "summary", tag("strong", when), what, title=f"{answer['ms']} ms{answer['why'] and ', ' + answer['why']}"
+    )
     lines = tag("ul", (_show_line(visit, line) for line in answer["lines"]))
     # Every session starts with much the same.
     return tag("details", about, lines, open=answer["event"] != "session-start")
@@ -143,11 +140,14 @@ def _show_answer(visit: Visit, answer: dict[str, Any]) -> Html:
 def _show_line(visit: Visit, line: dict[str, Any]) -> Html:
     button = tag("button", "Undo" if line["silenced"] else "Silence", class_="plain")
     fields = hide(number=str(line["number"]), citation=line["citation"])
-    state = " · silenced" if line["silenced"] else ""
+    # What was found for a prompt has a score instead of a reason.
+    facts = line["why"] or f"{line['score']:.0%} sure", "silenced" if line["silenced"] else ""
     return tag(
         "li",
         tag("p", strip_lines(line["text"])) if line["text"] else tag("p", "Changed since, or removed.", class_="quiet"),
-        tag("span", link_shown(visit, line, line["citation"]), f" · {line['why'] or line['score']}{state}"),
+        tag(
+            "span", link_shown(visit, line, parse_citation(line["citation"])[0]), " · ", " · ".join(filter(None, facts))
+        ),
         visit.form_tag("silence", fields, button) if visit.can_change else None,
     )
 
@@ -156,7 +156,7 @@ def link_shown(visit: Visit, line: dict[str, Any], text: str) -> Html:
     """Return a link to where a line stands that an agent was shown."""
     path, first, _ = parse_citation(line["citation"])
     if path.startswith("sessions/"):
-        return tag("a", text, href=visit.url("conversation", session=path, from_=first))
+        return tag("a", text, href=visit.url("conversation", session=path, record=first))
     return tag("a", text, href=visit.url("note", path=path, from_=first))
 
 

@@ -1,15 +1,26 @@
 """The web page as an ASGI application: which view answers an address, how its answer is sent, and how it is started."""
 
-import importlib.util
+import asyncio
 import logging
+import os
+import re
+import socket
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from importlib import import_module
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError, install_command
+import uvicorn
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError
 from mdrecall.extras.page.guard import Guard, is_masked, mask_token, read_form
 from mdrecall.extras.page.page import (
     CSRF_FIELD,
@@ -23,59 +34,33 @@ from mdrecall.extras.page.page import (
     error_page,
     make_url,
     render_page,
-)  # fmt: skip
+)
 from mdrecall.sessions.visibility import parse
 
 if TYPE_CHECKING:
-    import socket
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.memories import Memories
 
 _log = logging.getLogger(__name__)
-#: Each view by its address, with the module and function that answers it. A module is loaded when it is first needed.
+#: Each view with the module whose function answers it: ``GET home`` is ``get_home``. It is loaded when first needed.
 VIEWS = {
-    "GET home": "home.show_home",
-    "GET conflicts": "home.show_conflicts",
-    "GET search": "search.show_search",
-    "GET results": "search.show_results",
-    "GET notes": "read.show_notes",
-    "GET time": "timeline.show_timeline",
-    "GET day": "timeline.show_day",
-    "GET note": "read.show_note",
-    "GET follow": "read.follow_link",
-    "GET around": "read.show_around",
-    "GET agents": "agents.show_agents",
-    "POST silence": "agents.silence_line",
-    "POST wish": "agents.change_wish",
-    "GET settings": "settings.show_settings",
-    "GET theme": "settings.choose_theme",
-    "GET edit": "edit.show_edit",
-    "POST edit": "edit.save_note",
-    "POST preview": "edit.preview",
-    "POST task": "edit.tick_task",
-    "GET new": "edit.show_new",
-    "POST new": "edit.create_note",
-    "POST append": "edit.append_text",
-    "GET delete": "edit.show_delete",
-    "POST delete": "edit.delete_note",
-    "GET trash": "edit.show_trash",
-    "POST trash": "edit.remove_for_good",
-    "POST restore": "edit.restore_note",
-    "GET forget": "forget.show_forget",
-    "POST forget": "forget.preview",
-    "POST forget-apply": "forget.forget",
-    "POST forget-finish": "forget.finish",
-    "POST forget-undo": "forget.undo",
-    "GET conversation": "read.show_conversation",
+    view: module
+    for module, views in {
+        "home": "GET home, GET conflicts",
+        "search": "GET search",
+        "read": "GET notes, GET note, GET follow, GET around, GET conversation",
+        "timeline": "GET time, GET day",
+        "agents": "GET agents, POST silence, POST wish",
+        "settings": "GET settings, GET theme",
+        "edit": "GET edit, POST edit, POST preview, POST task, GET new, POST new, POST append, GET delete, POST delete,"
+        " GET trash, POST trash, POST restore",
+        "forget": "GET forget, POST forget, POST forget-apply, POST forget-undo",
+    }.items()
+    for view in views.split(", ")
 }
 #: The cookie with the theme. Every server of this machine shares it, as a look of one's own may be.
 _THEME = "mdrecall-theme"
-_STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FILES = StaticFiles(directory=os.path.join(os.path.dirname(__file__), "static"))
 #: The largest form holds a whole note, of which each byte may take three characters in a form.
 _MAX_FORM_BYTES = 32 * 1024 * 1024
 #: The quickest: a page of results becomes a fifth of its size in a quarter of a millisecond.
@@ -96,25 +81,19 @@ class App:
         self.csrf = ""
         """The token that a form must send; the guard makes it."""
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        from starlette.requests import Request
-
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._respond(Request(scope, receive))
         await response(scope, receive, send)
 
-    async def _respond(self, request: "Request") -> "Response":
-        from starlette.concurrency import run_in_threadpool
-        from starlette.responses import PlainTextResponse, RedirectResponse
-
+    async def _respond(self, request: Request) -> Response:
         path = request.url.path
         if path in ("/", PREFIX, f"{PREFIX}/"):
             return RedirectResponse(make_url(self.memories.default, "home"), 303)
         if path.startswith(STATIC):
-            return _send_static(path.removeprefix(STATIC), request.headers.get("if-none-match", ""))
+            return await _send_static(path.removeprefix(STATIC), request)
         name, _, view = path.removeprefix(f"{PREFIX}/").partition("/")
         method = "GET" if request.method == "HEAD" else request.method
-        target = VIEWS.get(f"{method} {view}")
-        if target is None or unquote(name) not in self.memories.names:
+        if f"{method} {view}" not in VIEWS or unquote(name) not in self.memories.names:
             return PlainTextResponse("There is no such page.", 404)
         form: dict[str, str] = {}
         if method == "POST":
@@ -130,34 +109,31 @@ class App:
         theme = request.cookies.get(_THEME, "")
         rest = self._session_key, self._can_change, theme if theme in THEMES else ""
         visit = Visit(self.memories, unquote(name), query, form, self.csrf and mask_token(self.csrf), now, *rest)
-        return _send(await run_in_threadpool(_answer, target, visit, method == "POST"), visit)
+        return _send(await run_in_threadpool(_answer, f"{method} {view}", visit), visit)
 
 
-def _answer(target: str, visit: Visit, is_change: bool) -> Answer:
+def _answer(view: str, visit: Visit) -> Answer:
     """Return the answer of a view; every failure is a page that says what to do."""
-    module, _, function = target.partition(".")
     try:
         if parse(visit.session_key).kind == "subagent":
             hint = "Start the page without a session key, or with that of another conversation."
             raise ArgumentError("A sub-agent has no memory.", name="session_key", hint=hint)
-        if is_change and not visit.can_change:
+        if view.startswith("POST") and not visit.can_change:
             hint = "Start it without --read-only and --session-key."
             raise ArgumentError("This page is read-only.", name="form", hint=hint)
-        show: Any = getattr(import_module(f"mdrecall.extras.page.{module}"), function)
-        answer: Answer = show(visit)
+        module: Any = import_module(f"mdrecall.extras.page.{VIEWS[view]}")
+        answer: Answer = getattr(module, re.sub(r"\W", "_", view.lower()))(visit)
         return answer
     except RecallError as error:
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
         return error_page(error, status)
     except Exception:
-        _log.exception("The page %s failed.", target)
+        _log.exception("The page %s failed.", view)
         hint = "The terminal in which mdrecall runs says more. Your notes are as they were."
         return error_page(RecallError("This is a bug in mdrecall.", hint=hint), 500)
 
 
-def _send(answer: Answer, visit: Visit) -> "Response":
-    from starlette.responses import HTMLResponse, RedirectResponse
-
+def _send(answer: Answer, visit: Visit) -> Response:
     if isinstance(answer, Redirect):
         redirect = RedirectResponse(answer.url, 303)
         if answer.theme in THEMES:
@@ -169,28 +145,14 @@ def _send(answer: Answer, visit: Visit) -> "Response":
     return HTMLResponse(body.encode("utf-8", "replace"), status)
 
 
-def _send_static(name: str, known: str) -> "Response":
-    from starlette.responses import PlainTextResponse, Response
-
-    import mdrecall
-
-    if name not in _STATIC_TYPES:
-        return PlainTextResponse("There is no such file.", 404)
-    content = (files("mdrecall.extras.page") / "static" / name).read_bytes()
+async def _send_static(name: str, request: Request) -> Response:
+    try:
+        response = await _FILES.get_response(name, request.scope)
+    except HTTPException as error:
+        return PlainTextResponse("There is no such file.", error.status_code)
     # The browser asks again each time, and gets the content only if this is another version.
-    tag = f'"{mdrecall.__version__}-{len(content)}"'
-    headers = {"Cache-Control": "no-cache", "ETag": tag}
-    if tag == known:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_STATIC_TYPES[name], headers=headers)
-
-
-def require_packages() -> None:
-    """Raise if what the web page needs is not installed."""
-    missing = [name for name in ("starlette", "uvicorn", "markdown_it") if importlib.util.find_spec(name) is None]
-    if missing:
-        message = f"The web page needs packages that are not installed: {', '.join(missing)}."
-        raise RecallError(message, hint=f"Install them with `{install_command('ui')}`.")
+    response.headers["Cache-Control"] = "no-cache"
+    return response
 
 
 def is_known_host(host: str, hosts: Collection[str]) -> bool:
@@ -201,8 +163,6 @@ def is_known_host(host: str, hosts: Collection[str]) -> bool:
 
 def build_guarded(app: App, endpoint: "HttpEndpoint", port: int) -> Guard:
     """Return the web page behind its guard."""
-    from starlette.middleware.gzip import GZipMiddleware
-
     hosts = endpoint.hosts(port)
     compressed = GZipMiddleware(app, compresslevel=_COMPRESSION)
     guard = Guard(compressed, lambda host: is_known_host(host, hosts), endpoint.origins(port), port, endpoint.token)
@@ -210,10 +170,10 @@ def build_guarded(app: App, endpoint: "HttpEndpoint", port: int) -> Guard:
     return guard
 
 
-def route_to(guard: Guard, other: "ASGIApp") -> "ASGIApp":
+def route_to(guard: Guard, other: ASGIApp) -> ASGIApp:
     """Return an application that answers the web page's addresses by it, and all others by another one."""
 
-    async def route(scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         is_ours = scope["type"] == "http" and (path == PREFIX or path.startswith(f"{PREFIX}/"))
         await (guard if is_ours else other)(scope, receive, send)
@@ -221,12 +181,8 @@ def route_to(guard: Guard, other: "ASGIApp") -> "ASGIApp":
     return route
 
 
-def run(app: App, listening: "socket.socket", endpoint: "HttpEndpoint", announce: Callable[[str], None]) -> int:
+def serve(app: App, listening: socket.socket, endpoint: "HttpEndpoint", announce: Callable[[str], None]) -> int:
     """Serve the web page until a signal comes and return the exit code; ``announce`` receives the link to open."""
-    import asyncio
-
-    import uvicorn
-
     from mdrecall.mcp_server.http import bracket_host, configure
     from mdrecall.mcp_server.start import ignore_signals
 

@@ -9,8 +9,8 @@ from difflib import unified_diff
 from itertools import islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.extras.page.markdown import read_title, render_note, split_note
-from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, hide, join, require_owner, tag
+from mdrecall.extras.page.html import Html, hide, join, read_title, render_note, split_note, tag
+from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, require_owner
 from mdrecall.extras.page.read import make_urls
 from mdrecall.life.curate import Curator, DeletedNote, find_deleted, list_deleted, remove_deleted
 from mdrecall.notes.editing import change_error, replace_content
@@ -18,24 +18,21 @@ from mdrecall.notes.editing import change_error, replace_content
 _log = logging.getLogger(__name__)
 #: Comparing two texts takes time that grows with the product of their lines.
 _MAX_COMPARED = 4_000
-#: What is shown of a difference or of a version: with the form below it, a page stays light.
+#: What is shown of a difference: with the form below it, a page stays light.
 _MAX_LINES, _MAX_LINE_CHARS = 500, 120
-#: Lines around a difference, so that one sees where it is.
-_CONTEXT = 2
 _MIN_ROWS, _MAX_ROWS = 12, 40
 #: The box of a task at the beginning of a line, after the marks of quotes and lists.
 _TASK = re.compile(rb"[\s>]*(?:(?:[-+*]|\d{1,9}[.)])\s+)*\[([ xX])\]\s")
 
 
-def show_edit(visit: Visit) -> Page:
+def get_edit(visit: Visit) -> Page:
     """Return the page on which a note is edited."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
-    title = f"Edit {read_title(note.text, note.path)}"
-    about = tag("p", note.path, class_="about quiet mono")
+    title, about = f"Edit {read_title(note.text, note.path)}", tag("p", note.path, class_="about quiet mono")
     return Page(title, join(tag("h1", title), about, _edit_form(visit, note.path, note.text, note.hash)), "notes")
 
 
-def save_note(visit: Visit) -> Answer:
+def post_edit(visit: Visit) -> Answer:
     """Replace the text of a note, if it is still the one that was read."""
     path, text, known = (visit.form.get(name, "") for name in ("path", "text", "hash"))
     curator = Curator(visit.memory)
@@ -48,14 +45,14 @@ def save_note(visit: Visit) -> Answer:
     return finish(visit, "note", path=path, done="saved")
 
 
-def preview(visit: Visit) -> Html:
+def post_preview(visit: Visit) -> Html:
     """Return the beginning of a text that is being edited as HTML, for a page that shows it beside the form."""
     path, part = visit.form.get("path", ""), split_note(visit.form.get("text", ""))[0]
     rendered = render_note(part.text, make_urls(visit, path, 1), (0, 0))
     return tag("p", "This is too complex to render.", class_="quiet") if rendered is None else rendered
 
 
-def tick_task(visit: Visit) -> Answer:
+def post_task(visit: Visit) -> Answer:
     """Tick a task of a note, or take the tick off: a single character changes. Nothing does if the note has changed."""
     path, known, number = visit.form.get("path", ""), visit.form.get("hash", ""), visit.number("line")
     try:
@@ -69,16 +66,16 @@ def tick_task(visit: Visit) -> Answer:
         replace_content(note.root, note.inside, content, known)
     except (FileChanged, FileMissing) as error:
         again = tag("p", tag("a", "Open the note as it is now", href=visit.url("note", path=path), class_="button"))
-        return _show_again(visit, f"{path} has changed in the meantime", error, again)
+        return _show_again(visit, "This note has changed in the meantime", error, again)
     return finish(visit, "note", path=path, part=visit.number("part") or None, anchor=f"L{number}")
 
 
-def show_new(visit: Visit) -> Page:
+def get_new(visit: Visit) -> Page:
     """Return the page on which a note is written."""
     return Page("New note", join(tag("h1", "New note"), _new_form(visit, visit.query.get("path", ""), "")), "notes")
 
 
-def create_note(visit: Visit) -> Answer:
+def post_new(visit: Visit) -> Answer:
     """Write a new note; one that exists is not replaced."""
     path, text = visit.form.get("path", ""), visit.form.get("text", "")
     try:
@@ -88,7 +85,7 @@ def create_note(visit: Visit) -> Answer:
     return finish(visit, "note", path=created, done="saved")
 
 
-def append_text(visit: Visit) -> Answer:
+def post_append(visit: Visit) -> Answer:
     """Add a text at the end of a note."""
     path, text = visit.form.get("path", ""), visit.form.get("text", "")
     try:
@@ -103,18 +100,18 @@ def append_text(visit: Visit) -> Answer:
     return finish(visit, "note", path=added.path, done="appended", **lines)
 
 
-def show_delete(visit: Visit) -> Page:
+def get_delete(visit: Visit) -> Page:
     """Return the page that asks whether a note is to be deleted."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
-    path = note.path
-    text = "It moves to the trash of this workspace, where searches do not find it. You can restore it from there."
-    keep = tag("a", "Keep it", href=visit.url("note", path=path), class_="button plain")
+    text = f"{note.path} moves to the trash of this workspace, where searches do not find it. You can restore it."
+    keep = tag("a", "Keep it", href=visit.url("note", path=note.path), class_="button plain")
     buttons = tag("p", tag("button", "Delete", class_="danger"), keep, class_="row")
-    form = visit.form_tag("delete", hide(path=path, hash=note.hash), tag("p", text), buttons)
-    return Page("Delete a note", join(tag("h1", f"Delete {path}?"), form), "notes")
+    form = visit.form_tag("delete", hide(path=note.path, hash=note.hash), tag("p", text), buttons)
+    title = f"Delete {read_title(note.text, note.path)}?"
+    return Page(title, join(tag("h1", title), form), "notes")
 
 
-def delete_note(visit: Visit) -> Redirect:
+def post_delete(visit: Visit) -> Redirect:
     """Move a note to the trash."""
     path, known = visit.form.get("path", ""), visit.form.get("hash", "")
     Curator(visit.memory).delete(path, known, visit.now)
@@ -141,37 +138,37 @@ def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Pag
 
 def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page:
     """Return a page with both versions of a note that has changed since it was read."""
-    title, there = f"{path} has changed in the meantime", "The version on the disk"
     try:
         now = curator.read(path)
-        shown = "\n".join(islice(now.text.split("\n"), _MAX_LINES))
+        title = f"{read_title(now.text, path)} has changed in the meantime"
         message = (
             "Somebody else has changed this note since you opened it, so nothing was saved. Your text is below. Copy"
             " what you need from the other version into it, then save."
         )
-        rest = join(
-            tag("h2", "What is different"),
-            show_difference(now.text, text),
-            tag("h2", "Your text"),
-            _edit_form(visit, now.path, text, now.hash),
-            tag("h2", there),
-            tag("pre", shown, tabindex=0, role="region", aria_label=there),
-        )
+        form = join(tag("h2", "Your text"), _edit_form(visit, now.path, text, now.hash))
+        rest = join(tag("h2", "What is different"), show_difference(now.text, text), form)
     except FileMissing:
-        message, rest = "The note is not there any more. Nothing was written.", _new_form(visit, path, text)
-    return Page(title, join(tag("h1", title), tag("p", message, class_="problem", role="alert"), rest), "notes", 409)
+        title, rest = f"{path} is gone", _new_form(visit, path, text)
+        message = "The note is not there any more. Nothing was written."
+    return Page(title, join(tag("h1", title), tag("p", message, class_="warning", role="alert"), rest), "notes", 409)
 
 
 def show_difference(old: str, new: str) -> Html:
-    """Return the lines in which two texts differ."""
+    """Return two texts as one, the lines marked that only one of them has."""
     one, two = (text.replace("\r\n", "\n").split("\n") for text in (old, new))
     if len(one) + len(two) > _MAX_COMPARED:
         return tag("p", "The texts are too long to be compared here.", class_="quiet")
-    found = islice(unified_diff(one, two, "on the disk", "yours", n=_CONTEXT, lineterm=""), _MAX_LINES)
-    elements = {"-": "del", "+": "ins"}
-    lines = [tag(elements.get(line[0], "span"), f"{line[:_MAX_LINE_CHARS]}\n") for line in found]
+    # The first lines name the texts and the place.
+    found = islice(unified_diff(one, two, n=_MAX_COMPARED, lineterm=""), 3, _MAX_LINES + 3)
+    kinds = {"-": ("del", "on the disk"), "+": ("ins", "yours")}
+    lines = [
+        tag(element, f"{line[1 : _MAX_LINE_CHARS + 1]}\n", title=whose)
+        for line in found
+        for element, whose in (kinds.get(line[0], ("span", None)),)
+    ]
+    legend = tag("p", tag("del", "on the disk"), " ", tag("ins", "yours"), class_="legend")
     shown = tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
-    return shown if lines else tag("p", "The text is the same.", class_="quiet")
+    return join(legend, shown) if lines else tag("p", "The text is the same.", class_="quiet")
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
@@ -198,24 +195,24 @@ def _text_field(text: str) -> Html:
 _MAX_LISTED = 100
 
 
-def show_trash(visit: Visit) -> Page:
+def get_trash(visit: Visit) -> Page:
     """Return the page of the notes that were deleted."""
     require_owner(visit, "The trash")
     notes = list_deleted(visit.memory.settings.workspace)
     rows = [_show_row(visit, note) for note in notes[:_MAX_LISTED]]
-    rest = f"And {len(notes) - len(rows):,} more." if len(notes) > len(rows) else "" if rows else "The trash is empty."
+    more = f" And {len(notes) - len(rows):,} more." if len(notes) > len(rows) else ""
+    about = f"They stay here until you remove them for good.{more}" if rows else "The trash is empty."
     listed = tag("ul", rows, class_="places", aria_label="Deleted notes") if rows else None
-    about = tag("p", rest, class_="quiet") if rest else None
-    return Page("Trash", join(tag("h1", "Deleted notes"), listed, about), "notes")
+    return Page("Trash", join(tag("h1", "Deleted notes"), tag("p", about, class_="quiet where"), listed), "notes")
 
 
-def restore_note(visit: Visit) -> Redirect:
+def post_restore(visit: Visit) -> Redirect:
     """Put a deleted note back where it was."""
     path = Curator(visit.memory).restore(visit.form.get("id", ""))
     return finish(visit, "note", path=path, done="restored")
 
 
-def remove_for_good(visit: Visit) -> Redirect:
+def post_trash(visit: Visit) -> Redirect:
     """Remove a deleted note from the trash."""
     workspace = visit.memory.settings.workspace
     remove_deleted(workspace, find_deleted(workspace, visit.form.get("id", "")))
@@ -226,6 +223,5 @@ def _show_row(visit: Visit, note: DeletedNote) -> Html:
     chosen = hide(id=note.inside)
     restore = visit.form_tag("restore", chosen, tag("button", "Restore", class_="plain"))
     remove = visit.form_tag("trash", chosen, tag("button", "Remove for good", class_="danger"))
-    when = visit.show_time(note.at)
-    facts = tag("div", "deleted ", when, f" · {note.bytes:,} bytes", class_="quiet")
+    facts = tag("div", "deleted ", visit.show_time(note.at), class_="quiet")
     return tag("li", note.path, facts, tag("div", restore, remove, class_="row") if visit.can_change else None)

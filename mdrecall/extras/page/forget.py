@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 
 from mdrecall.errors import ArgumentError, QueryError
-from mdrecall.extras.page.markdown import mark
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, hide, join, plural, require_owner, tag
+from mdrecall.extras.page.html import Child, Html, hide, join, mark, plural, show_day, strip_lines, tag
+from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, require_owner
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.life.journal import empty_expired
@@ -38,17 +38,19 @@ _KINDS = {
 _CHOOSABLE, _NOT_KEPT = frozenset(("note", "host")), frozenset(("copy", "state", "memory"))
 
 
-def show_forget(visit: Visit) -> Page:
+def get_forget(visit: Visit) -> Page:
     """Return the page that asks what to forget, with what was forgotten."""
     forgetting = _open(visit)
     if visit.can_change:
-        # What can be undone until a day is not kept longer.
+        # What can be undone until a day is not kept longer, and what was broken off is finished.
         empty_expired(visit.memory.settings.index_path, f"{visit.now:%Y-%m-%d}")
+        if not all(entry.is_done for entry in forgetting.list_forgotten()):
+            forgetting.finish()
     rest = _show_forgotten(visit, forgetting.list_forgotten())
     return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", visit.query.get("path", "")), rest), "forget")
 
 
-def preview(visit: Visit) -> Page:
+def post_forget(visit: Visit) -> Page:
     """Return the page with every place that would be cleared; nothing is changed."""
     try:
         plan = _open(visit).plan(_read_request(visit), visit.now)
@@ -59,7 +61,7 @@ def preview(visit: Visit) -> Page:
     return _show_plan(visit, plan)
 
 
-def forget(visit: Visit) -> Answer:
+def post_forget_apply(visit: Visit) -> Answer:
     """Forget what the page has shown; if the places are others by now, or some are left out, show them first."""
     forgetting = _open(visit)
     plan = forgetting.plan(_read_request(visit), visit.now)
@@ -83,12 +85,7 @@ def _leave_out(visit: Visit, forgetting: Forgetting, plan: ForgetPlan, left_out:
     return _show_plan(visit, part, stays=[each for each in plan.places if each.citation not in cleared])
 
 
-def finish(visit: Visit) -> Redirect:
-    """Finish what an earlier run has left."""
-    return Redirect(visit.url("forget", done="forgotten" if _open(visit).finish() else "unfinished"))
-
-
-def undo(visit: Visit) -> Redirect:
+def post_forget_undo(visit: Visit) -> Redirect:
     """Let something come back that was forgotten."""
     restored = _open(visit).undo(visit.form.get("id", ""))
     return Redirect(visit.url("forget", done="restored" if restored else "allowed"))
@@ -111,19 +108,18 @@ def _read_request(visit: Visit) -> ForgetRequest:
 
 def _ask(visit: Visit, text: str, path: str) -> Html:
     days = visit.memory.settings.mdrecall.forget.trash_days
+    field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false",
+                placeholder="A name, a number, a phrase")  # fmt: skip
+    about = "Every sentence that contains it goes: from notes, from what is found of conversations, and from long-term"
+    what = join(tag("p", tag("label", "What to forget ", field)), tag("p", f"{about} memories.", class_="quiet"))
     if path and not text:
         what = tag("p", "Everything in ", tag("strong", path), hide(path=path))
-    else:
-        field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false")
-        what = tag("p", tag("label", "What to forget ", field))
-    about = "A name, a number, a phrase. Every sentence that contains it is removed: from notes, from what is found of"
-    note = tag("p", f"{about} conversations, and from long-term memories.", class_="quiet")
     ways = _choose("how", "In notes", {"remove": "remove the sentences", "mask": "write [forgotten] in their place"})
     kept = f"for {days} days: until then, what is removed from notes is kept"
     undo = _choose("keep", "Undo", {"1": kept, "": "not at all: at once and for good"})
     hint = tag("span", "This changes nothing yet.", class_="quiet")
     button = tag("p", tag("button", "Show every place"), hint, class_="row")
-    return visit.form_tag("forget", what, None if path and not text else note, ways, undo, button)
+    return visit.form_tag("forget", what, ways, undo, button, class_="narrow")
 
 
 def _choose(name: str, title: str, ways: Mapping[str, str]) -> Html:
@@ -143,6 +139,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, sta
     button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
     warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
+    home = visit.memories.describe(visit.name).loaded.home
     act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
     lines = sum(each.kind in _CHOOSABLE for each in plan.places)
     can_choose = bool(text) and 0 < lines <= _MAX_BOXES and count > 1 and not plan.more
@@ -152,7 +149,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, sta
         hide(**fields, token=plan.token),
         [_show_places(visit, kind, [each for each in plan.places if each.kind == kind], can_choose) for kind in _KINDS],
         tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
-        tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None,
+        tag("ul", (tag("li", each.replace(home, "~")) for each in warnings), class_="warning") if warnings else None,
         tag("div", act, class_="decide"),
     )
     body = join(
@@ -172,8 +169,8 @@ def _say_undo(visit: Visit, plan: ForgetPlan) -> str:
     """Return what can be undone until when, and what is not cleared at all."""
     said = "This cannot be undone: no text is kept."
     if plan.trash_days:
-        until = visit.now + timedelta(days=plan.trash_days)
-        said = f"You can undo this until {until:%Y-%m-%d}: what is removed from notes is kept beside the index."
+        until = show_day(f"{visit.now + timedelta(days=plan.trash_days):%Y-%m-%d}")
+        said = f"You can undo this until {until}: what is removed from notes is kept beside the index."
         lost = [title for kind, title in _KINDS.items() if kind in _NOT_KEPT & {each.kind for each in plan.places}]
         said += f" Undo does not bring back: {', '.join(lost).lower()}." if lost else ""
     return f"{said} Version control such as git, your backups and other programs may still hold it."
@@ -182,18 +179,20 @@ def _say_undo(visit: Visit, plan: ForgetPlan) -> str:
 def _show_stays(visit: Visit, places: Sequence[Place]) -> Html | None:
     """Return the places that are left out, and those that cannot be cleared without them."""
     title = f"Stays ({len(places):,}): only whole lines of notes can be forgotten one by one"
-    texts = [tag("div", each.text, class_="passage") for each in places]
-    named = [_name_place(visit, each) for each in places]
-    return _show_section(title, [tag("li", "stays in ", *row) for row in zip(named, texts, strict=True)])
+    rows = [tag("li", "stays in ", _name_place(visit, each), tag("div", strip_lines(each.text))) for each in places]
+    return _show_section(title, rows)
 
 
 def _show_places(visit: Visit, kind: str, places: Sequence[Place], can_choose: bool) -> Html | None:
     rows = []
     for each in places:
-        text = tag("div", _mark(each.text, visit.form.get("text", "")), class_="passage") if each.text else None
+        text = (
+            tag("div", _mark(strip_lines(each.text), visit.form.get("text", "")), class_="first") if each.text else None
+        )
         box = tag("input", type="checkbox", name=f"{_LEAVE}{each.citation}", value="1")
         leave = tag("label", box, " Leave it out", class_="right") if can_choose and kind in _CHOOSABLE else None
-        name = tag("span", _name_place(visit, each), tag("span", f" · {each.action}", class_="quiet"))
+        action = "" if each.action == "remove" else f" · {each.action}"
+        name = tag("span", _name_place(visit, each), tag("span", action, class_="quiet"))
         rows.append(tag("li", tag("div", name, leave, class_="row"), text))
     return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
 
@@ -234,21 +233,17 @@ def _show_named(visit: Visit) -> Html | None:
 
 
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
-    rows = (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED])
-    entries = tag("ul", rows, class_="places", aria_label="What was forgotten")
-    note = "Only hashes are kept, by which it is recognised if it comes back."
-    unfinished = None
-    if not all(entry.is_done for entry in forgotten) and visit.can_change:
-        unfinished = visit.form_tag("forget-finish", tag("button", "Finish what was broken off"))
-    about = tag("h2", "What was forgotten"), tag("p", note, class_="quiet")
-    return join(about, unfinished, entries) if forgotten else None
+    entries = tag("ul", (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED]), class_="places",
+                  aria_label="What was forgotten")  # fmt: skip
+    note = tag("p", "Only hashes are kept, by which it is recognised if it comes back.", class_="quiet")
+    return join(tag("h2", "What was forgotten"), note, entries) if forgotten else None
 
 
 def _show_entry(visit: Visit, entry: Forgotten) -> Html:
     parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
     what = ", ".join(plural(count, noun) for count, noun in parts if count)
-    state = f"can be undone until {entry.kept_until}" if entry.kept_until else "nothing kept"
-    when = visit.show_time(entry.at)
+    state = f"can be undone until {show_day(entry.kept_until)}" if entry.kept_until else "nothing kept"
     button = tag("button", "Undo" if entry.kept_until else "Let it come back", class_="plain")
     form = visit.form_tag("forget-undo", hide(id=entry.id), button) if visit.can_change else None
-    return tag("li", when, f" · {what} · {state if entry.is_done else 'unfinished'}", form)
+    about = f" · {what} · {state if entry.is_done else 'unfinished'}"
+    return tag("li", tag("div", tag("span", visit.show_time(entry.at), about), form, class_="row"))

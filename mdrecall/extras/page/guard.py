@@ -10,15 +10,14 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, render_document, tag
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from mdrecall.extras.page.html import tag
+from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, render_document
 
 #: Scripts, styles, pictures and requests of our own only. Without 'unsafe-inline' no attribute or element in a note
 #: can run or draw anything, even if it got through the renderer.
@@ -46,7 +45,7 @@ class Guard:
     """Passes on requests of a browser that has the cookie."""
 
     def __init__(
-        self, app: "ASGIApp", hosts: Callable[[str], bool], origins: Sequence[str], port: int, server_token: str = ""
+        self, app: ASGIApp, hosts: Callable[[str], bool], origins: Sequence[str], port: int, server_token: str = ""
     ) -> None:
         """``hosts`` is true of a Host header of ours. Without a ``server_token`` to ask for, a link works once."""
         self._app = app
@@ -67,14 +66,12 @@ class Guard:
         """The token that a form must send."""
         return hmac.new(self._session.encode(), b"csrf", "sha256").hexdigest()
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        from starlette.requests import Request
-
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: "Message") -> None:
+        async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 present = {name.lower() for name, _ in message["headers"]}
                 added = [] if b"cache-control" in present else [(b"cache-control", b"no-store")]
@@ -84,7 +81,7 @@ class Guard:
         response = await self._respond(Request(scope, receive))
         await (response or self._app)(scope, receive, send_guarded)
 
-    async def _respond(self, request: "Request") -> "Response | None":
+    async def _respond(self, request: Request) -> Response | None:
         """Return the response to a request that goes no further; None if it may go on."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not self._is_host(hosts[0]):
@@ -100,7 +97,7 @@ class Guard:
             return None
         return self._ask_for_token()
 
-    def _is_foreign(self, request: "Request") -> bool:
+    def _is_foreign(self, request: Request) -> bool:
         """True if a page of another website has made the request. Only a link from elsewhere may lead to the entry."""
         origins = request.headers.getlist("origin")
         if any(origin not in self._origins for origin in origins):
@@ -112,7 +109,7 @@ class Guard:
         is_link = is_reading and request.headers.get("sec-fetch-mode") == "navigate" and request.url.path == ENTER
         return site not in _OWN_SITES and not is_link
 
-    async def _enter(self, request: "Request") -> "Response":
+    async def _enter(self, request: Request) -> Response:
         if request.method == "POST":
             wanted = self._server_token
             form = await read_form(request, _MAX_LOGIN_BYTES) if wanted else None
@@ -128,10 +125,8 @@ class Guard:
             return self._let_in(with_cookie=is_entering)
         return self._ask_for_token(was_wrong=bool(given))
 
-    def _let_in(self, *, with_cookie: bool) -> "Response":
+    def _let_in(self, *, with_cookie: bool) -> Response:
         """Lead to the first page by a page of our own: a redirect from a foreign link would come without the cookie."""
-        from starlette.responses import HTMLResponse
-
         refresh = tag("meta", http_equiv="refresh", content=f"0; url={PREFIX}/")
         link = tag("p", tag("a", "Open your memory", href=f"{PREFIX}/"))
         response = HTMLResponse(render_document("mdrecall", tag("body", link), refresh))
@@ -139,13 +134,11 @@ class Guard:
             response.set_cookie(self._cookie, self._session, path=PREFIX, httponly=True, samesite="strict")
         return response
 
-    def _ask_for_token(self, *, was_wrong: bool = False) -> "Response":
+    def _ask_for_token(self, *, was_wrong: bool = False) -> Response:
         if not self._server_token:
             needed = "This page needs the link that mdrecall has printed."
             problem = "This link was used before." if was_wrong else needed
             return _refuse(401, problem, "Each link works once. Run `mdrecall ui` again for a new one.")
-        from starlette.responses import HTMLResponse
-
         field = tag("input", type="password", name="token", autocomplete="current-password", required=True)
         warning = tag("p", "That is not the token.", class_="problem", role="alert") if was_wrong else None
         label, button = tag("label", "The server's token ", field), tag("button", "Open", type="submit")
@@ -153,7 +146,7 @@ class Guard:
         body = tag("main", tag("h1", "mdrecall"), warning, form, class_="alone")
         return HTMLResponse(render_document("mdrecall", tag("body", body)), 401)
 
-    def _has_cookie(self, request: "Request") -> bool:
+    def _has_cookie(self, request: Request) -> bool:
         for header in request.headers.getlist("cookie"):
             with suppress(CookieError):
                 morsel = SimpleCookie(header).get(self._cookie)
@@ -180,7 +173,7 @@ def is_masked(given: str, token: str) -> bool:
     return False
 
 
-async def read_form(request: "Request", most: int) -> bytes | None:
+async def read_form(request: Request, most: int) -> bytes | None:
     """Return a form as it was sent; None if it is too large or not a form."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     length = request.headers.get("content-length", "")
@@ -194,8 +187,6 @@ async def read_form(request: "Request", most: int) -> bytes | None:
     return bytes(body)
 
 
-def _refuse(status: int, problem: str, way_out: str) -> "Response":
-    from starlette.responses import HTMLResponse
-
+def _refuse(status: int, problem: str, way_out: str) -> Response:
     body = tag("main", tag("h1", "mdrecall"), tag("p", problem, class_="problem"), tag("p", way_out), class_="alone")
     return HTMLResponse(render_document("mdrecall", tag("body", body)), status)

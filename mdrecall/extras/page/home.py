@@ -4,28 +4,28 @@ The notes that changed last are read, and no others, so that Home costs the same
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, zip_longest
 from typing import TypeAlias
 
 from mdrecall.errors import ReadError
 from mdrecall.extras.page.agents import link_shown
-from mdrecall.extras.page.markdown import cut, read_title, strip_lines
-from mdrecall.extras.page.page import Child, Html, Page, Visit, join, plural, require_owner, search_form, separate, tag
+from mdrecall.extras.page.html import Child, Html, cut, join, plural, read_title, separate, show_day, strip_lines, tag
+from mdrecall.extras.page.page import ASK, Page, Visit, require_owner, search_form, show_part
+from mdrecall.extras.page.read import summarize_text
 from mdrecall.hosts.shown import describe, list_answers
 from mdrecall.life.supersede import Conflict, list_conflicts
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.annotations import line_origins, path_origin, read_annotations
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.text.notes import CURATED_FILES
-from mdrecall.types.documents import NoteFile, format_citation
+from mdrecall.types.documents import NoteFile
 
 #: Read at once: a busy week of notes, in a tenth of the time that a page may take. A larger note may be a whole book.
 _MAX_READ, _MAX_NOTE_BYTES = 40, 100_000
-#: As many lines as one takes in at a glance.
-_MAX_CHANGED, _MAX_TASKS, _MAX_GIVEN, _MAX_CONFLICTS = 8, 8, 5, 5
-#: The length of a line in a list, of what an agent was given, and of a name in a question.
-_MAX_CHARS, _MAX_GIVEN_CHARS, _MAX_NAME_CHARS = 160, 110, 40
+#: As many lines as one takes in at a glance, and as much of each.
+_MAX_ROWS, _MAX_GIVEN, _MAX_LINES, _MAX_CHARS = 8, 3, 3, 120
 #: Half a second of reading statements; `mdrecall conflicts` looks through all notes.
 _MAX_CLAIMS = 500
 _DAYS_OF_WEEK = 7
@@ -37,7 +37,7 @@ RecentNote: TypeAlias = tuple[NoteFile, str, list[str]]
 _conflicts: dict[str, tuple[tuple[NoteFile, ...], list[Conflict]]] = {}
 
 
-def show_home(visit: Visit) -> Page:
+def get_home(visit: Visit) -> Page:
     """Return the first page of a memory."""
     notes = visit.memory.notes()
     if not notes:
@@ -45,23 +45,18 @@ def show_home(visit: Visit) -> Page:
     recent = list(_read_recent(visit, notes))
     is_owner = not visit.session_key.strip()
     talks = len(visit.memory.sessions(visit.session_key))
-    counts = f" · {plural(len(notes), 'note')}"
-    counts += f" and {plural(talks, 'conversation')}" if talks else ""
-    link = tag("p", tag("a", "Look for facts that contradict each other", href=visit.url("conflicts")))
-    conflicts = tag("section", link, data_load=visit.url("conflicts", part=1), aria_label="Contradictions")
+    counts = f" · {plural(len(notes), 'note')}" + (f" and {plural(talks, 'conversation')}" if talks else "")
+    # Another conversation may see the names of notes, but need not see what is in them at a glance.
+    columns = [_list_changes(visit, notes, recent)]
+    columns += [join(_list_tasks(visit, recent), _list_given(visit), _offer_conflicts(visit))] if is_owner else []
     # The questions are about what the notes are called, so that each finds something.
     asked = (tag("a", text, href=visit.url("search", q=text)) for text in suggest_questions(recent))
-    examples = tag("p", "Try: ", separate(" · ", asked), class_="quiet")
-    columns: list[Child] = [
-        _list_changes(visit, notes, recent),
-        # Another conversation may see the names of notes, but need not see what is in them at a glance.
-        join(_list_tasks(visit, recent), _list_given(visit), conflicts) if is_owner else None,
-    ]
+    examples = tag("p", "Try: ", separate(" · ", asked), class_="quiet") if is_owner else None
     body = join(
         tag("h1", visit.folder_name),
         tag("p", tag("span", visit.folder, class_="mono"), counts, class_="quiet where"),
-        search_form(visit, examples if is_owner else None, class_="ask"),
-        tag("div", (tag("div", column) for column in columns if column), class_="columns"),
+        search_form(visit, "search", "q", ASK, None, examples, class_="ask"),
+        tag("div", (tag("div", column) for column in columns), class_="columns"),
     )
     return Page("Home", body, "home")
 
@@ -75,6 +70,12 @@ def _read_recent(visit: Visit, notes: Sequence[NoteFile]) -> Iterator[RecentNote
                 yield note, text, text.split("\n")
 
 
+def _show_list(title: str, rows: Iterable[Child], *below: Child, class_: str = "list") -> Html | None:
+    """Return a list below its title; None if it is empty."""
+    items = [tag("li", row) for row in rows]
+    return join(tag("h2", title), tag("ul", items, class_=class_), below) if items else None
+
+
 def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[RecentNote]) -> Html:
     """Return what changed today and in the last seven days; if nothing has, what changed last."""
     now = user_moment(visit.now, visit.memory.settings.defaults.user_timezone)
@@ -83,13 +84,12 @@ def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[Rece
     week = [each for each in recent if 0 < ages[each[0].path] < _DAYS_OF_WEEK]
     groups = [("Changed today", today), ("Earlier this week", week)] if today or week else [("Changed last", recent)]
     count = sum(age < _DAYS_OF_WEEK for age in ages.values())
-    by_agents = sum(bool(_find_writer(each) == "agent") for each in (*today, *week))
+    by_agents = sum(_find_writer(each) == "agent" for each in (*today, *week))
     told = f"{plural(count, 'note')} changed in the last seven days" if count else ""
     told += f"; agents wrote in {by_agents:,} of them" if by_agents else ""
-    shown = ((title, [_show_note(visit, each) for each in found[:_MAX_CHANGED]]) for title, found in groups)
-    lists = [(tag("h2", title), tag("ul", rows, class_="list")) for title, rows in shown if rows]
-    about = tag("p", f"{told}. " if told else None, tag("a", "All notes", href=visit.url("notes")), class_="quiet")
-    return join(lists, about)
+    lists = [_show_list(title, (_show_note(visit, each) for each in found[:_MAX_ROWS])) for title, found in groups]
+    link = tag("a", "All notes", href=visit.url("notes"))
+    return join(lists, tag("p", f"{told}. " if told else None, link, class_="quiet"))
 
 
 def _find_writer(recent: RecentNote) -> str:
@@ -101,13 +101,13 @@ def _find_writer(recent: RecentNote) -> str:
 
 def _show_note(visit: Visit, recent: RecentNote) -> Html:
     note, text, _ = recent
+    title, lines = summarize_text(text, note.path)
     writer = _find_writer(recent)
-    return tag(
-        "li",
-        tag("a", read_title(text, note.path), href=visit.url("note", path=note.path)),
+    return join(
+        tag("a", title, href=visit.url("note", path=note.path), title=note.path),
         tag("span", writer, class_="label") if writer else None,
         tag("span", visit.show_time(note.changed_s), class_="quiet when"),
-        tag("span", note.path, class_="quiet path"),
+        tag("span", cut(lines[0], _MAX_CHARS), class_="quiet path") if lines else None,
     )
 
 
@@ -123,77 +123,83 @@ def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, st
 
 
 def _list_tasks(visit: Visit, recent: Sequence[RecentNote]) -> Html | None:
-    tasks = list(find_tasks(recent))
-    rows = (tag("li", _link_line(visit, note.path, line, said, note.path)) for note, line, said in tasks[:_MAX_TASKS])
-    more = len(tasks) - _MAX_TASKS
+    tasks, titles = list(find_tasks(recent)), {note.path: read_title(text, note.path) for note, text, _ in recent}
+    rows = (_link_line(visit, note.path, line, said, titles[note.path]) for note, line, said in tasks[:_MAX_ROWS])
+    more = len(tasks) - _MAX_ROWS
     rest = tag("p", f"{more:,} more in the notes that changed last.", class_="quiet") if more > 0 else None
-    return join(tag("h2", "Open tasks"), tag("ul", rows, class_="list tasks"), rest) if tasks else None
+    return _show_list("Open tasks", rows, rest, class_="list tasks")
 
 
 def _link_line(visit: Visit, path: str, line: int, text: str, about: str) -> Html:
     link = tag("a", cut(strip_lines(text), _MAX_CHARS), href=visit.line_url(path, line))
-    return join(link, tag("span", about, class_="quiet path"))
+    return join(link, tag("span", about, class_="quiet path", title=path))
 
 
 def _list_given(visit: Visit) -> Html | None:
     """Return the last lines that agents were shown by themselves."""
-    rows: list[Html] = []
-    for answer in reversed(list_answers(visit.memory.settings)):
-        if answer["host"] and answer["lines"]:
-            lines = describe(visit.memory, answer)["lines"]
-            facts = tag("span", "{at} · {host} · {project}".format(**answer), class_="quiet path")
-            texts = (cut(strip_lines(line["text"] or line["citation"]), _MAX_GIVEN_CHARS) for line in lines)
-            rows += (tag("li", link_shown(visit, line, text), facts) for line, text in zip(lines, texts, strict=True))
-        if len(rows) >= _MAX_GIVEN:
-            break
+    answers = [each for each in list_answers(visit.memory.settings) if each["host"] and each["lines"]]
     more = tag("p", tag("a", "All that agents were shown", href=visit.url("agents")))
-    return join(tag("h2", "Given to agents"), tag("ul", rows[:_MAX_GIVEN], class_="list"), more) if rows else None
+    rows = (_show_given(visit, describe(visit.memory, answer)) for answer in answers[: -_MAX_GIVEN - 1 : -1])
+    return _show_list("Given to agents", rows, more)
 
 
-def show_conflicts(visit: Visit) -> Page | Html:
-    """Return facts that seem to contradict each other, as a page or as a part of Home, where they are left out."""
+def _show_given(visit: Visit, answer: dict[str, object]) -> Html:
+    lines, (day, clock) = list(answer["lines"]), str(answer["at"]).split(" ")  # type: ignore[call-overload]
+    texts = (
+        tag("div", link_shown(visit, line, cut(strip_lines(line["text"] or line["citation"]), _MAX_CHARS)))
+        for line in lines[:_MAX_LINES]
+    )
+    more = f" · {len(lines) - _MAX_LINES} more" if len(lines) > _MAX_LINES else ""
+    about = f"{show_day(day, visit.now.year)}, {clock} · {answer['host']} in {answer['project']}{more}"
+    return join(texts, tag("span", about, class_="quiet path"))
+
+
+def _offer_conflicts(visit: Visit) -> Html:
+    url = visit.url("conflicts")
+    link = tag("p", tag("a", "Look for facts that contradict each other", href=url))
+    return tag("section", link, data_load=url, aria_label="Contradictions")
+
+
+def get_conflicts(visit: Visit) -> Page:
+    """Return facts that seem to contradict each other, which Home shows too."""
     require_owner(visit, "What contradicts itself")
     notes, where = visit.memory.notes(), visit.memory.settings.workspace
     known = _conflicts.get(where)
     if known is None or known[0] != notes:
         known = _conflicts[where] = notes, list_conflicts(visit.memory, _MAX_CLAIMS).found
-    rows = [_show_conflict(visit, conflict) for conflict in known[1][:_MAX_CONFLICTS]]
-    is_part, title = bool(visit.query.get("part")), "Do these contradict each other?"
-    about = (tag("code", "mdrecall conflicts"), " looks through all notes.") if rows else "Nothing was found."
-    body = join(tag("ul", rows, class_="list") if rows else None, tag("p", about, class_="quiet"))
-    if is_part:
-        return join(tag("h2", title), body) if rows else Html()
-    return Page("Contradictions", join(tag("h1", title), body), "home")
+    rows = (_show_conflict(visit, conflict) for conflict in known[1][:_MAX_ROWS])
+    found = _show_list("Do these contradict each other?", rows)
+    more = tag("p", tag("code", "mdrecall conflicts"), " looks through all notes.", class_="quiet")
+    return Page("Contradictions", join(tag("h1", "Contradictions"), show_part(found), more), "home")
 
 
 def _show_conflict(visit: Visit, conflict: Conflict) -> Html:
-    newer = " · newer" if conflict.is_ordered else ""
-    rows = []
-    for place, entry, about in ((conflict.old_place, conflict.old, ""), (conflict.new_place, conflict.new, newer)):
-        where = f"{format_citation(place.path, place.line, place.line)}{about}"
-        rows.append(tag("div", _link_line(visit, place.path, place.line, entry.text, where)))
-    return tag("li", rows)
+    old, new = conflict.old_place, conflict.new_place
+    about = f"{new.path} · newer" if conflict.is_ordered else new.path
+    return join(
+        tag("div", _link_line(visit, old.path, old.line, conflict.old.text, old.path)),
+        tag("div", _link_line(visit, new.path, new.line, conflict.new.text, about)),
+    )
 
 
-#: Headings that nobody would ask about.
-_GENERAL = re.compile(r"(?i)goals?|plan|notes|home|work|health|tasks|todo|summary|memory|log|morning|evening")
-_EXAMPLES = 3
+#: Headings that nobody would ask about, and how long a name in a question may be.
+_GENERAL = re.compile(r"(?i)goals?|plan|notes|home|work|health|tasks|todo|summary|memory|log|morning|evening|wishes")
+_EXAMPLES, _MAX_NAME_CHARS = 3, 40
 
 
 def suggest_questions(recent: Sequence[RecentNote]) -> list[str]:
     """Return up to three questions: about people, about notes that have a name, and about headings of days."""
-    kinds: tuple[list[str], list[str], list[str]] = ([], [], [])
+    kinds: dict[str, list[str]] = {"Who is {}?": [], "What do I know about {}?": [], "What happened with {}?": []}
+    people, others, days = kinds
     for note, text, lines in recent:
-        title = read_title(text, note.path)
         if re.search(r"\d", note.path.rpartition("/")[2]):
-            headings = (heading_title(line) for line in lines if line.startswith("## "))
-            kinds[2].extend(f"What happened with {name}?" for name in headings if " " in name and _is_name(name))
-        elif _is_name(title) and note.path not in CURATED_FILES:
-            is_person = "/people/" in f"/{note.path}"
-            kinds[not is_person].append(f"{'Who is' if is_person else 'What do I know about'} {title}?")
-    first = [kind[0] for kind in kinds if kind]
-    rest = [question for kind in kinds for question in kind[1:]]
-    return list(dict.fromkeys((*first, *rest)))[:_EXAMPLES]
+            names = [heading_title(line) for line in lines if line.startswith("## ")]
+            kinds[days] += (days.format(name) for name in names if " " in name and _is_name(name))
+        elif note.path not in CURATED_FILES and _is_name(title := read_title(text, note.path)):
+            kind = people if "/people/" in f"/{note.path}" else others
+            kinds[kind].append(kind.format(title))
+    mixed = chain.from_iterable(zip_longest(*kinds.values()))
+    return list(dict.fromkeys(filter(None, mixed)))[:_EXAMPLES]
 
 
 def _is_name(text: str) -> bool:

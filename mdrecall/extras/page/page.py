@@ -1,73 +1,27 @@
-"""What every view is made of: HTML from Python values, the request of a browser about a memory, the frame of a page.
-
-Every text is escaped unless it is already HTML.
-"""
+"""What every view is made of: the request of a browser about a memory, and the frame of a page."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from mdrecall.config.environment import shorten
 from mdrecall.errors import ArgumentError, RecallError
+from mdrecall.extras.page.html import Child, Html, join, show_day, tag
 from mdrecall.notes.clock import user_time
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.memory import Memory
 
-Child: TypeAlias = Union["Html", str, int, float, Iterable["Child"], None]
-Attribute: TypeAlias = str | int | float | bool | None
-#: Elements that have no end tag.
-_VOID = frozenset(("br", "col", "hr", "img", "input", "link", "meta", "wbr"))
-
-
-class Html(str):
-    """Text that is HTML, and is not escaped again. Only ``tag``, ``join`` and the Markdown renderer make it."""
-
-    __slots__ = ()
-
-
-def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """Return an element. ``class_`` is the attribute ``class``, ``data_path`` is ``data-path``.
-
-    An attribute that is True stands without a value; one that is None or False is left out.
-    """
-    start = f"<{element}"
-    for key, value in attributes.items():
-        if value is not None and value is not False:
-            # SVG's names in camelCase stay as they are.
-            start += " " + key.rstrip("_").replace("_", "-") + ("" if value is True else f'="{escape(str(value))}"')
-    return Html(f"{start}>" if element in _VOID else f"{start}>{''.join(map(_render, children))}</{element}>")
-
-
-def join(*children: Child) -> Html:
-    """Return several pieces as one; lists are taken apart, and None is nothing."""
-    return Html("".join(map(_render, children)))
-
-
-def separate(between: Child, pieces: Iterable[Child]) -> Html:
-    """Return pieces with something between each two of them."""
-    return join((between if place else None, piece) for place, piece in enumerate(pieces))
-
-
-def _render(child: Child) -> str:
-    if isinstance(child, Html):
-        return child
-    if child is None:
-        return ""
-    if isinstance(child, str | int | float):
-        return escape(str(child))
-    return "".join(map(_render, child))
-
-
 #: Every address of the web page begins with this, so that it can stand beside the MCP server.
 PREFIX = "/ui"
 ENTER = f"{PREFIX}/enter"
 STATIC = f"{PREFIX}/static/"
 CSRF_FIELD = "csrf"
+#: What the field of a search says before anything was asked.
+ASK = "What do you want to know?"
 #: No file has more lines, and int() refuses thousands of digits.
 _MAX_DIGITS = 9
 
@@ -141,14 +95,17 @@ class Visit(NamedTuple):
         return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0
 
     def show_time(self, time: float | str) -> Html:
-        """Return a time, in seconds since 1970 or as ISO 8601, as the user's clock has it."""
+        """Return a time, in seconds since 1970 or as ISO 8601: the day, or today's hour on the user's clock."""
+        zone = self.memory.settings.defaults.user_timezone
         try:
             moment = datetime.fromisoformat(time) if isinstance(time, str) else datetime.fromtimestamp(time, UTC)
-            shown = user_time(moment, None, self.memory.settings.defaults.user_timezone)
+            shown, now = user_time(moment, None, zone), user_time(self.now, None, zone)
         except (ValueError, OverflowError, OSError):
-            # A commit or the name of a folder may claim any time.
+            # The name of a folder may claim any time.
             return tag("span", "at an unknown time")
-        return tag("time", f"{shown:%Y-%m-%d %H:%M}", datetime=f"{moment:%Y-%m-%dT%H:%M:%SZ}")
+        is_today = shown.date() == now.date()
+        said = f"today {shown:%H:%M}" if is_today else show_day(f"{shown:%Y-%m-%d}", now.year)
+        return tag("time", said, datetime=f"{moment:%Y-%m-%dT%H:%M:%SZ}", title=f"{shown:%Y-%m-%d %H:%M}")
 
     def form_tag(self, view: str, *children: Child, **attributes: str | bool | None) -> Html:
         """Return a form that changes something, with the token that proves it is ours."""
@@ -156,22 +113,18 @@ class Visit(NamedTuple):
         return tag("form", token, *children, method="post", action=self.url(view), **attributes)
 
 
-def hide(**fields: str) -> Html:
-    """Return the fields of a form that nobody sees."""
-    return join(tag("input", type="hidden", name=name, value=value) for name, value in fields.items())
+def search_form(visit: Visit, view: str, name: str, label: str, value: str | None = None, *below: Child,
+                button: str = "Search", **attributes: str | bool) -> Html:  # fmt: skip
+    """Return a field that leads to what it finds, with what is shown below it."""
+    field = tag("input", type="search", name=name, value=value, id="q", placeholder=label, aria_label=label,
+                autocomplete="off", autofocus=value == "" and view == "search", maxlength=2000)  # fmt: skip
+    bar = tag("div", field, tag("button", button), class_="searchbar")
+    return tag("form", bar, below, action=visit.url(view), role="search", **attributes)
 
 
-def search_form(visit: Visit, *below: Child, query: str | None = None, **attributes: str) -> Html:
-    """Return a field that leads to the results of a search, with what is shown below it."""
-    about = {"placeholder": "What do you want to know?", "aria_label": "Search your memory", "autocomplete": "off"}
-    field = tag("input", type="search", name="q", value=query, id="q", **about, autofocus=query == "", maxlength=2000)
-    bar = tag("div", field, tag("button", "Search"), class_="searchbar")
-    return tag("form", bar, below, action=visit.url("search"), role="search", **attributes)
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun in the singular or plural."""
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+def show_part(*content: Child) -> Html:
+    """Return the part of a page that changes while somebody types, or that another page shows in a place of its own."""
+    return join(tag("p", id="status", role="status", class_="quiet"), tag("div", content, id="results", data_part=True))
 
 
 def require_owner(visit: Visit, what: str) -> None:

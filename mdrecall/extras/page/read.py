@@ -6,8 +6,9 @@ from contextlib import suppress
 from urllib.parse import quote
 
 from mdrecall.errors import FileMissing, RecallError
-from mdrecall.extras.page import markdown
-from mdrecall.extras.page.page import Child, Html, Page, Redirect, Visit, hide, join, plural, show_pages, tag
+from mdrecall.extras.page import html
+from mdrecall.extras.page.html import Child, Html, hide, join, plural, show_day, tag
+from mdrecall.extras.page.page import Page, Redirect, Visit, search_form, show_pages, show_part
 from mdrecall.life.curate import Curator
 from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.annotations import least_trusted, line_origins, path_origin
@@ -20,25 +21,20 @@ from mdrecall.types.transcripts import TranscriptRecord
 _PER_PAGE = 50
 #: As much of a note as its title and its first lines are looked for in.
 _FIRST_LINES, _FIRST_CHARS = 60, 4_000
+_LINKS = {"new": "New note", "trash": "Trash"}
 
 
-def show_notes(visit: Visit) -> Page | Html:
-    """Return the notes as folders, or those that a filter finds, as a page or as a part of one."""
+def get_notes(visit: Visit) -> Page:
+    """Return the notes as folders, or those that a filter finds."""
     folder, words = visit.query.get("folder", ""), visit.query.get("find", "").strip()
     notes = visit.memory.notes()
-    shown = _find_notes(visit, notes, words) if words else _show_folder(visit, notes)
-    if visit.query.get("part"):
-        return shown
     above = [tag("a", "Notes", href=visit.url("notes")), f" / {folder}"] if folder else "Notes"
-    find = tag("input", type="search", name="find", value=words, id="q", aria_label="Filter by title or folder",
-               placeholder="Filter by title or folder", autocomplete="off")  # fmt: skip
-    bar = tag("div", find, tag("button", "Filter", class_="plain"), class_="searchbar")
+    about = "Filter by title or folder"
     body = join(
         tag("h1", above),
+        search_form(visit, "notes", "find", about, words, button="Filter", data_live=True, class_="ask"),
         _offer_new(visit) if visit.can_change else None,
-        tag("form", bar, action=visit.url("notes"), data_results=visit.url("notes"), role="search"),
-        tag("p", id="status", role="status", class_="quiet"),
-        tag("div", shown, id="results"),
+        show_part(_find_notes(visit, notes, words) if words else _show_folder(visit, notes)),
     )
     return Page(folder or "Notes", body, "notes")
 
@@ -48,9 +44,8 @@ def _offer_new(visit: Visit) -> Html:
     label = tag("label", "Add to today’s note", for_="today", class_="hidden")
     add = visit.form_tag("append", label, field, tag("p", tag("button", "Add")), class_="panel")
     today = tag("details", tag("summary", "Add to today’s note", class_="button plain"), add)
-    new = tag("a", "New note", href=visit.url("new"), class_="button plain")
-    trash = tag("a", "Trash", href=visit.url("trash"), class_="button plain")
-    return tag("div", new, today, trash, class_="row actions")
+    links = (tag("a", name, href=visit.url(view), class_="button plain") for view, name in _LINKS.items())
+    return tag("div", today, links, class_="row actions")
 
 
 def _show_folder(visit: Visit, notes: Sequence[NoteFile]) -> Html:
@@ -80,7 +75,7 @@ def _show_folder(visit: Visit, notes: Sequence[NoteFile]) -> Html:
 def _offer_folder(visit: Visit, inside: str, name: str, notes: Sequence[NoteFile], *, is_open: bool) -> Html:
     """Return a folder that shows its notes once it is opened."""
     url = visit.url("notes", folder=f"{inside}{name}")
-    link = tag("div", tag("a", f"Show the notes in {name}", href=url), data_load=f"{url}&part=1")
+    link = tag("div", tag("a", f"Show the notes in {name}", href=url), data_load=url)
     summary = tag("summary", tag("strong", name), " ", tag("span", plural(len(notes), "note"), class_="quiet"))
     content = _show_folder(visit._replace(query={"folder": f"{inside}{name}"}), notes) if is_open else link
     return tag("details", summary, content, open=is_open, class_="folder")
@@ -98,8 +93,9 @@ def _find_notes(visit: Visit, notes: Sequence[NoteFile], find: str) -> Html:
         if all(word in note.path.casefold() or word in headings.get(note.path, "") for word in words)
     ]  # fmt: skip
     shown, pages = show_pages(visit, "notes", found, _PER_PAGE, "find")
-    nothing = tag("p", "No note has such a title or folder.")
-    return join(tag("p", plural(len(found), "note"), class_="quiet"), _list(visit, shown) if found else nothing, pages)
+    search = tag("a", "Search what notes say", href=visit.url("search", q=find))
+    count = f"{plural(len(found), 'note')}. " if found else "No note has such a title or folder. "
+    return join(tag("p", count, search, class_="quiet"), _list(visit, shown), pages)
 
 
 def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
@@ -115,13 +111,16 @@ def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
 def summarize(visit: Visit, path: str) -> tuple[str, list[str]]:
     """Return the title of a note and its first lines that are not headings."""
     try:
-        text = visit.memory.read(path, lines=_FIRST_LINES, max_chars=_FIRST_CHARS).text
+        return summarize_text(visit.memory.read(path, lines=_FIRST_LINES, max_chars=_FIRST_CHARS).text, path)
     except RecallError as error:
         return drop_ending(path.rpartition("/")[2]), [str(error)]
-    title = markdown.read_title(text, path)
-    lines = text.split("\n")[read_front_matter(text)[1] :]
-    said = (markdown.strip_markup(line) for line in lines if not line.startswith(("#", "---", "```")))
-    return title, [line for line in said if line]
+
+
+def summarize_text(text: str, path: str) -> tuple[str, list[str]]:
+    """Return the title of a text and its first lines, as people read them."""
+    lines = text.split("\n", _FIRST_LINES)[read_front_matter(text)[1] : _FIRST_LINES]
+    said = (html.strip_markup(line) for line in lines if not line.startswith(("#", "---", "```")))
+    return html.read_title(text, path), [line for line in said if line]
 
 
 #: How many notes near in meaning are listed, and how much of a note stands for what it is about.
@@ -135,7 +134,7 @@ _CHANGES = ("Delete", "Forget")
 _MAX_BYTES = 120_000
 
 
-def show_note(visit: Visit) -> Page:
+def get_note(visit: Visit) -> Page:
     """Return the page of a note."""
     path = parse_citation(visit.query.get("path", ""))[0]
     try:
@@ -147,14 +146,14 @@ def show_note(visit: Visit) -> Page:
     note = visit.memory.read(path, max_chars=visit.memory.settings.mdrecall.max_file_bytes)
     first = visit.number("from")
     cited = first, max(first, visit.number("to"))
-    parts = markdown.split_note(note.text)
+    parts = html.split_note(note.text)
     number = _choose_part(visit, parts, cited)
-    title = markdown.read_title(note.text, note.path)
+    title = html.read_title(note.text, note.path)
     ticks = known.hash if known and visit.can_change else ""
     view = _show_part(visit, note.path, parts, number, cited, title, ticks)
     pages = _turn_pages(visit, note.path, parts, number)
     link = tag("a", "Show its links and the notes near it in meaning", href=visit.url("around", path=note.path))
-    load = visit.url("around", path=note.path, part=1)
+    load = visit.url("around", path=note.path)
     around = tag("section", tag("p", link), data_load=load, aria_label="Around this note", class_="around")
     body = join(
         tag("h1", title),
@@ -165,17 +164,17 @@ def show_note(visit: Visit) -> Page:
     return Page(title, body, "notes")
 
 
-def _show_part(visit: Visit, path: str, parts: list[markdown.Part], number: int, cited: tuple[int, int], title: str,
+def _show_part(visit: Visit, path: str, parts: list[html.Part], number: int, cited: tuple[int, int], title: str,
                hash: str) -> Html:  # fmt: skip
     """Return a part of a note, rendered or as it is; with a hash its tasks can be ticked."""
     part, urls = parts[number], make_urls(visit, path, len(parts))
     raw = show_raw(part.text, part.first, cited)
     if visit.query.get("raw"):
         return raw
-    rendered = markdown.render_note(part.text, urls, cited, part.first, part.fence, title=title, can_tick=bool(hash))
+    rendered = html.render_note(part.text, urls, cited, part.first, part.fence, title=title, can_tick=bool(hash))
     if rendered is None or len(rendered.encode(errors="replace")) > _MAX_BYTES:
         return join(tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet"), raw)
-    form = visit.form_tag("task", hide(path=path, hash=hash, part=str(number + 1)), id=markdown.TASKS) if hash else None
+    form = visit.form_tag("task", hide(path=path, hash=hash, part=str(number + 1)), id=html.TASKS) if hash else None
     empty = tag("p", "This note is empty.", class_="quiet")
     return join(form, tag("article", rendered or empty, class_="note"))
 
@@ -184,12 +183,12 @@ def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html
     """Return a text as it is, with numbers of lines."""
     shown = []
     for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
-        element, kind = ("mark", "cited") if markdown.meets(cited, number, number) else ("span", None)
+        element, kind = ("mark", "cited") if html.meets(cited, number, number) else ("span", None)
         shown.append(tag(element, f"{line}\n", class_=kind, data_line=number))
     return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
 
 
-def follow_link(visit: Visit) -> Page | Redirect:
+def get_follow(visit: Visit) -> Page | Redirect:
     """Lead to the note that a link in another one means; if there is none, offer to write it."""
     source, name = visit.query.get("path", ""), visit.query.get("to", "").strip()
     wanted = f"/{drop_ending(name).casefold()}"
@@ -205,13 +204,11 @@ def follow_link(visit: Visit) -> Page | Redirect:
         return Page("No such note", join(tag("h1", "No such note"), message, offer, back), "notes", 404)
 
 
-def show_around(visit: Visit) -> Page | Html:
-    """Return the links of a note and the notes near it in meaning, as a page or as a part of the note's page."""
+def get_around(visit: Visit) -> Page:
+    """Return the links of a note and the notes near it in meaning, which the note's page shows beside it."""
     path = visit.query.get("path", "")
-    body = join(_show_links(visit, path), _show_near(visit, path))
-    if visit.query.get("part"):
-        return body
-    return Page(path, join(tag("h1", tag("a", path, href=visit.url("note", path=path))), body), "notes")
+    title = tag("h1", "Around ", _name(visit, path))
+    return Page(path, join(title, show_part(_show_links(visit, path), _show_near(visit, path))), "notes")
 
 
 def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) -> Html:
@@ -246,16 +243,16 @@ def _show_actions(visit: Visit, path: str, part: int, *, can_change: bool) -> Ht
     return tag("div", tag("a", "Edit", href=visit.url("edit", path=path), class_="button"), more, class_="row actions")
 
 
-def _choose_part(visit: Visit, parts: list[markdown.Part], cited: tuple[int, int]) -> int:
+def _choose_part(visit: Visit, parts: list[html.Part], cited: tuple[int, int]) -> int:
     """Return the index of the part that the address asks for, by number, by heading or by a line to mark."""
     if number := visit.number("part"):
         return min(number, len(parts)) - 1
     if heading := visit.query.get("heading"):
-        return markdown.find_heading(parts, heading)
-    return markdown.find_line(parts, cited[0])
+        return html.find_heading(parts, heading)
+    return html.find_line(parts, cited[0])
 
 
-def make_urls(visit: Visit, path: str, parts: int) -> markdown.NoteUrls:
+def make_urls(visit: Visit, path: str, parts: int) -> html.NoteUrls:
     """Return where the links of a note lead. A browser does not say which heading it looks for, so the address does."""
 
     def find_note(target: str, heading: str) -> str:
@@ -264,10 +261,10 @@ def make_urls(visit: Visit, path: str, parts: int) -> markdown.NoteUrls:
     def find_own_heading(heading: str) -> str:
         return find_note(path, heading) if parts > 1 else f"#{heading}"
 
-    return markdown.NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name), find_own_heading)
+    return html.NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name), find_own_heading)
 
 
-def _turn_pages(visit: Visit, path: str, parts: list[markdown.Part], number: int) -> Html | None:
+def _turn_pages(visit: Visit, path: str, parts: list[html.Part], number: int) -> Html | None:
     """Return the links to the parts before and after this one; None if the note is a single part."""
     if len(parts) == 1:
         return None
@@ -314,13 +311,11 @@ def _show_near(visit: Visit, path: str) -> Html:
     return tag("div", tag("h2", "Near in meaning"), listed, class_="panel")
 
 
-#: How many messages a page shows, and how many characters of them in all, so that it stays light.
-_MESSAGES, _MAX_CHARS = 50, 40_000
-#: A message may hold a whole file; all of it is one click away.
-_MAX_MESSAGE_CHARS = 4_000
+#: How many messages a page shows, how much of each, and of one that is shown alone: so a page stays light.
+_MESSAGES, _MAX_CHARS, _MAX_ALONE = 40, 1_000, 40_000
 
 
-def show_conversation(visit: Visit) -> Page:
+def get_conversation(visit: Visit) -> Page:
     """Return messages of a conversation: one, those around a record, or the last ones before an offset."""
     session = visit.query.get("session", "")
     offset, record, only = (visit.number(name) for name in ("offset", "record", "only"))
@@ -329,41 +324,27 @@ def show_conversation(visit: Visit) -> Page:
         session, limit=limit, offset=offset, record=only or record or None, session_key=visit.session_key
     )
     about = found.conversation
-    facts = (about.host or about.channel, about.folder, about.branch, f"{found.total:,} messages")
-    most = _MAX_CHARS if only else _share_room([len(message.text) for message in found.messages])
-    messages = (_show_message(visit, message, most, is_cited=message.number == record) for message in found.messages)
+    known = (about.host or about.channel, about.folder, about.branch, plural(found.total, "message"))
+    secrets = "secrets are masked" if found.is_redacted else ""
+    messages = (_show_message(visit, each, is_cited=each.number == record) for each in found.messages)
     before = found.total - found.after - len(found.messages)
     older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
     turns = (("← Earlier", older, before > 0), ("Later →", newer, found.after))
     urls = {title: visit.url("conversation", session=session, offset=at) for title, at, is_there in turns if is_there}
     links = tag("nav", (tag("a", title, href=url) for title, url in urls.items()), class_="row", aria_label="Messages")
-    title = about.title or about.session_key or about.session
-    body = join(
-        tag("h1", title),
-        tag("p", " · ".join(filter(None, facts)), class_="quiet"),
-        tag("p", "Secrets are masked.", class_="quiet") if found.is_redacted else None,
-        links,
-        messages,
-        links,
-    )
-    return Page(title[:80], body, "timeline")
+    title = about.title or f"Conversation, {show_day(found.messages[0].day) if found.messages else session}"
+    facts = tag("p", " · ".join(filter(None, (*known, secrets))), class_="quiet where")
+    body = join(tag("h1", title), facts, links, tag("div", messages, class_="talk"), links if urls else None)
+    return Page(title[:80], body, "time")
 
 
-def _share_room(lengths: list[int]) -> int:
-    """Return how many characters of a message are shown, so that all of them fit on a page."""
-    most = _MAX_MESSAGE_CHARS
-    while sum(min(length, most) for length in lengths) > _MAX_CHARS:
-        most //= 2
-    return most
-
-
-def _show_message(visit: Visit, message: TranscriptRecord, most: int, *, is_cited: bool) -> Html:
-    head = tag("p", tag("strong", message.speaker), f" {message.day}", class_="quiet first")
-    text, rest = message.text, None
-    if len(text) > most:
+def _show_message(visit: Visit, message: TranscriptRecord, *, is_cited: bool) -> Html:
+    only, rest = visit.query.get("only"), None
+    text = html.cut(message.text, _MAX_ALONE if only else _MAX_CHARS)
+    if len(message.text) > len(text):
         url = visit.url("conversation", session=visit.query.get("session"), only=message.number)
         # A message that is shown alone has no page with more of it.
-        link = tag("a", "Show all of it", href=url) if most < _MAX_CHARS else None
-        text, rest = f"{text[:most]}…", tag("p", f"{len(message.text):,} characters. ", link, class_="quiet")
-    body = tag("p", text, class_="passage")
-    return tag("article", head, body, rest, class_="panel notice" if is_cited else "panel")
+        link = None if only else tag("a", "Show all of it", href=url)
+        rest = tag("p", f"{len(message.text):,} characters. ", link, class_="quiet")
+    head = tag("p", tag("strong", message.speaker), f" {show_day(message.day)}", class_="quiet first")
+    return tag("article", head, tag("p", text, class_="passage"), rest, class_="panel notice" if is_cited else "panel")

@@ -12,9 +12,9 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import urlencode
 
-from mdrecall.errors import ReadError, RecallError
-from mdrecall.extras.page.markdown import mark, open_passages
-from mdrecall.extras.page.page import Child, Html, Page, Visit, hide, join, make_url, plural, search_form, separate, tag
+from mdrecall.errors import ReadError
+from mdrecall.extras.page.html import Child, Html, hide, join, mark, open_passages, plural, separate, show_day, tag
+from mdrecall.extras.page.page import ASK, Page, Visit, make_url, search_form, show_part
 from mdrecall.extras.page.read import make_urls
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import drop_ending, is_note_file
@@ -42,12 +42,16 @@ FILTERS = {
 }  # fmt: skip
 #: As many results as fit on two screens: each costs as much to show as a twentieth of the search itself.
 _MAX_RESULTS = 8
+#: Nobody looks for an answer among more results if none seems to be one.
+_MAX_UNSURE = 3
 #: How many results are looked through for a person, whom a search cannot ask for.
 _MAX_NAMED = 50
 #: Lines shown before and after those that match: enough to see what they are about.
 _AROUND = 2
 #: What narrows a search is read at a glance, and a folder of people may be long.
 _MAX_LINKS, _MAX_PEOPLE = 6, 500
+#: Speakers who are nobody in particular.
+_ROLES = frozenset(("User", "Assistant"))
 #: A first word that is longer is a name by itself; *Dr* is not.
 _TITLE_CHARS = 2
 #: The part of a note that says what it is called, and mostly its tags.
@@ -58,39 +62,24 @@ _SUGGESTION = "Ask a question, or type a name or a date. Press / to come back he
 _MIN_WEIGHT, _MAX_WORDS = 0.05, 5
 #: From which likeness on a passage is called similar in meaning, and close.
 _SIMILAR, _CLOSE = 0.35, 0.65
-#: The parts of a score that have a sentence, the value at which each counted for nothing, and whether it leads.
-_PARTS: tuple[tuple[str, object, str, str], ...] = (
-    ("identified", 0, "has the name or phrase", "It has {:.0%} of the names and quoted phrases."),
-    ("naming", 0, "bears the name", "Your question names its file or its heading."),
-    ("time", 0, "has the date", "Its date fits your question."),
-    ("speaker", 0, "", "Your question names a speaker, which changes its place."),
-    ("neighbours", 0, "", "The lines beside it have more of the words."),
-    ("title", 0, "", "Its headings have some of the words."),
-    ("lacks", None, "names no {}", "It names no {}, for which you ask."),
-    ("recency", 1, "is not the newest", "There is something newer, so it counts {:.0%}."),
-    ("decay", 1, "", "It is old, so it counts {:.0%}."),
-    ("translated", None, "", "The lines around it have {:.0%} of your words in another language."),
-    ("fileFactor", 1, "", "A better result is from the same note, so it counts {:.0%}."),
-    ("listed", None, "{}", "It was found by its date: {}."),
+#: Parts of a score that a reason names, with the value at which each counted for nothing.
+_LEADS: tuple[tuple[str, object, str], ...] = (
+    ("identified", 0, "has the name or phrase"),
+    ("naming", 0, "bears the name"),
+    ("time", 0, "has the date"),
+    ("lacks", None, "names no {}"),
+    ("recency", 1, "is not the newest"),
+    ("listed", None, "{}"),
 )
 _WAS = re.compile(r"(.*?)(?: until (\d{4}-\d\d-\d\d))? \(([^()]+)\)")
 
 
-def show_search(visit: Visit) -> Page:
+def get_search(visit: Visit) -> Page:
     """Return the page with the search field, the filters and the results."""
     query = visit.query.get("q", "")
-    form = search_form(visit, _show_filters(visit), query=query, data_results=visit.url("results"))
-    results = tag("div", _list_results(visit), id="results")
-    status = tag("p", id="status", role="status", class_="quiet")
-    return Page(query or "Search", join(tag("h1", "Search", class_="hidden"), form, status, results), "search")
-
-
-def show_results(visit: Visit) -> Html:
-    """Return the results alone, for a page that is already open."""
-    try:
-        return _list_results(visit)
-    except RecallError as error:
-        return join(tag("p", str(error), class_="problem"), tag("p", error.hint or ""))
+    form = search_form(visit, "search", "q", ASK, query, _show_filters(visit), data_live=True)
+    title = tag("h1", "Search", class_="hidden")
+    return Page(query or "Search", join(title, form, show_part(_list_results(visit))), "search")
 
 
 def run_search(visit: Visit) -> SearchAnswer:
@@ -119,7 +108,7 @@ def run_search(visit: Visit) -> SearchAnswer:
         named = [result for result in answer if _is_about(_words_of(result), who)]
         answer = answer.replace(results=tuple(named), action="Nothing that was found names this person.", caution="")
         answer = answer if more else stop(answer, request.query)
-    return answer if more else answer.keep(answer.results[:_MAX_RESULTS])
+    return answer if more else answer.keep(answer.results[: _MAX_UNSURE if answer.caution else _MAX_RESULTS])
 
 
 def _as_list(value: str | None) -> tuple[str, ...]:
@@ -163,7 +152,7 @@ def _list_results(visit: Visit) -> Html:
     strong = find_answers(scores, query) if visit.query.get("more") else range(len(scores))
     weak = [result for place, result in enumerate(answer) if place not in strong]
     cards = _Cards(visit, answer, query)
-    shown = [_show_notices(answer), cards.list([answer[place] for place in strong])]
+    shown = [_show_chosen(visit), _show_notices(answer), cards.list([answer[place] for place in strong])]
     if answer.weaker:
         url = _narrow(visit, more="1", anchor="weaker")
         shown.append(tag("p", tag("a", f"Show {plural(answer.weaker, 'weaker one')}", href=url)))
@@ -281,14 +270,6 @@ def _note_of(result: SearchResult) -> tuple[str, str]:
     return result.workspace, result.path
 
 
-def show_day(day: str) -> str:
-    """Return a day for people: ``Sat 14 Mar 2026``."""
-    with suppress(ValueError):
-        weekday, month, number, _, year = date.fromisoformat(day).ctime().split()
-        return f"{weekday} {number} {month} {year}"
-    return day
-
-
 def _is_date(title: str, day: str) -> bool:
     """True if a title says no more than the day of its note."""
     if title == day:
@@ -326,7 +307,6 @@ def _list_facts(result: SearchResult) -> "Iterator[str]":
         f"said by {result.speaker}" if result.speaker not in result.snippet else "",
         f"from {result.origin}" if result.origin and result.source == "memory" else "",
         f"project {result.project}" if result.project else "",
-        f"importance {result.importance}" if result.importance else "",
     ]
     return filter(None, facts)
 
@@ -343,7 +323,7 @@ def give_reason(result: SearchResult) -> "Iterator[Child]":
     }
     likeness = known.get("likeness") or 0
     alike = "close in meaning" if likeness >= _CLOSE else "similar in meaning" if likeness >= _SIMILAR else ""
-    parts = (said.format(known[part]) for part, usual, said, _ in _PARTS if known.get(part, usual) != usual)
+    parts = (said.format(known[part]) for part, usual, said in _LEADS if known.get(part, usual) != usual)
     named = ((said, [tag("em", word) for word in found[:_MAX_WORDS]]) for said, found in words.items())
     pieces = [join(said, separate(", ", found)) for said, found in named if found]
     if pieces := [*pieces, *map(join, filter(None, (*parts, alike)))]:
@@ -351,18 +331,11 @@ def give_reason(result: SearchResult) -> "Iterator[Child]":
 
 
 def show_details(result: SearchResult, url: str) -> Html:
-    """Return what a score is made of, each part in a sentence with its number, and where the result stands."""
-    known = {part: value for part, value, _ in result.why}
+    """Return the numbers that a score is made of, and where the result stands."""
     by = f" by {result.scored_by}" if result.scored_by else ""
-    sentences = [f"Score{by} {result.score:.2f} of 1: how likely it answers your question."]
-    if shares := ", ".join(f"{term['term']} {term['weight']:.0%}" for term in known.get("terms", ())):
-        sentences.append(f"What each word of your question counts: {shares}.")
-    if "likeness" in known:
-        scale = f"{known['likeness']:.2f} on a scale from 0, unrelated, to 1, an answer"
-        sentences.append(f"Meaning: {scale}. It makes {known['vectorWeight']:.0%} of the score, words make the rest.")
-    sentences += [text.format(known[part]) for part, usual, _, text in _PARTS if known.get(part, usual) != usual]
+    sentences = (sentence for *_, sentence in result.why if sentence)
     place = tag("li", "To cite it: ", tag("a", result.citation, href=url, class_="mono"))
-    return tag("ul", (tag("li", text) for text in sentences), place)
+    return tag("ul", tag("li", f"score {result.score:.2f} of 1{by}"), (tag("li", each) for each in sentences), place)
 
 
 def _read_words(*texts: str) -> list[str]:
@@ -382,13 +355,19 @@ def _is_about(words: set[str], who: Sequence[str]) -> bool:
 _Facet: TypeAlias = tuple[str, int, dict[str, str]]
 
 
-def _show_facets(visit: Visit, answer: SearchAnswer, fields: Mapping[tuple[str, str], Fields]) -> Html:
-    """Return the days, people and tags of the results as links that narrow the search, and what narrows it now."""
-    now = [
-        tag("a", text, href=_narrow(visit, **{name: ""}), aria_label=f"Without {text[2:]}")
+def _show_chosen(visit: Visit) -> Html | None:
+    """Return what narrows the search now, each as a link to the search without it."""
+    given = {name: visit.query.get(name) for name in FILTERS}
+    links = [
+        tag("a", "× ", said, value, href=_narrow(visit, **{name: ""}), aria_label=f"Without {said}{value}")
         for name, said in FILTERS.items()
-        if (text := f"× {said}{visit.query.get(name) or ''}") != f"× {said}"
+        if (value := given[name])
     ]
+    return tag("p", links, class_="chosen") if links else None
+
+
+def _show_facets(visit: Visit, answer: SearchAnswer, fields: Mapping[tuple[str, str], Fields]) -> Html | None:
+    """Return the days, people and tags of the results as links that narrow the search."""
     tags = Counter(name for each in fields.values() for name in each.tags)
     facets: dict[str, Iterable[_Facet]] = {
         "When": _list_days(answer),
@@ -402,7 +381,7 @@ def _show_facets(visit: Visit, answer: SearchAnswer, fields: Mapping[tuple[str, 
             base = _narrow(visit, **dict.fromkeys(links[0][2], ""))
             items = (tag("li", tag("a", text, href=f"{base}&{urlencode(more)}"), f" {n}") for text, n, more in links)
             lists.append(join(tag("h2", title), tag("ul", items)))
-    return tag("nav", tag("p", now) if now else None, lists, aria_label="Narrow the search", class_="facets")
+    return tag("nav", lists, aria_label="Narrow the search", class_="facets") if lists else None
 
 
 def _list_days(answer: SearchAnswer) -> "Iterator[_Facet]":
@@ -418,7 +397,7 @@ def _list_days(answer: SearchAnswer) -> "Iterator[_Facet]":
 
 def _count_people(visit: Visit, answer: SearchAnswer) -> Counter[str]:
     """Return how many results each person speaks or is named in: speakers, and those who have a note in ``people``."""
-    names = {result.speaker for result in answer}
+    names = {result.speaker for result in answer} - _ROLES
     for folder in () if visit.session_key.strip() else ("memory/people", "people"):
         with suppress(OSError):
             files = os.listdir(os.path.join(visit.memory.settings.workspace, folder))[:_MAX_PEOPLE]

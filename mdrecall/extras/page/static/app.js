@@ -1,15 +1,21 @@
 "use strict";
 // Small conveniences; every page can be read without them.
 
-// A part of a page that is loaded into its place: for details when they are opened.
+// The part of another page that this one shows in a place of its own.
+const gone = "The page is not reachable. Is mdrecall still running?";
+async function fetchPart(url, options) {
+  const reply = await fetch(url, options);
+  const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+  return fresh.querySelector(reply.ok ? "[data-part]" : "main")?.childNodes ?? [];
+}
+// Parts that are loaded into their places: those in details when they are opened.
 async function load(place) {
   const url = place.dataset.load;
   delete place.dataset.load;
   try {
-    const reply = await fetch(url);
-    place.innerHTML = await reply.text();
+    place.replaceChildren(...await fetchPart(url));
   } catch {
-    place.textContent = "The page is not reachable. Is mdrecall still running?";
+    place.textContent = gone;
   }
 }
 document.addEventListener("toggle", (event) => {
@@ -19,7 +25,7 @@ document.addEventListener("toggle", (event) => {
 for (const place of document.querySelectorAll("[data-load]:not(details *)")) load(place);
 
 // Results while typing. Each key asks again, and gives up what was asked before.
-const searching = document.querySelector("form[data-results]");
+const searching = document.querySelector("form[data-live]");
 if (searching) {
   const results = document.getElementById("results");
   const status = document.getElementById("status");
@@ -30,14 +36,14 @@ if (searching) {
     asked = new AbortController();
     const params = new URLSearchParams();
     for (const [name, value] of new FormData(searching)) if (value) params.set(name, value);
+    const url = `${location.pathname}${params.size ? "?" : ""}${params}`;
     try {
-      const reply = await fetch(`${searching.dataset.results}?part=1&${params}`, { signal: asked.signal });
-      results.innerHTML = await reply.text();
+      results.replaceChildren(...await fetchPart(url, { signal: asked.signal }));
       status.textContent = "";
       results.dataset.query = params.get("q") ?? "";
-      history.replaceState(null, "", params.size ? `?${params}` : location.pathname);
+      history.replaceState(null, "", url);
     } catch (error) {
-      if (error.name !== "AbortError") status.textContent = "The page is not reachable. Is mdrecall still running?";
+      if (error.name !== "AbortError") status.textContent = gone;
     }
   };
   // Long enough to wait for a second letter of a fast typist, too short to be noticed.

@@ -1,18 +1,20 @@
-"""A note as HTML: every element comes from a fixed list, every text is escaped, and every line keeps its number.
+"""HTML from Python values, of which every text is escaped, and from Markdown, of which every line keeps its number.
 
-Nothing in a note is loaded or run. HTML in it is shown as text, a picture as its address, and a link leads to another
-note or, marked as such, to a website. A long note is shown in parts, so that no page is heavy.
+Every element of a note comes from a fixed list. Nothing in it is loaded or run: HTML is shown as text, a picture as its
+address, and a link leads to another note or, marked as such, to a website. A long note is shown in parts, so that no
+page is heavy.
 """
 
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
+from datetime import date
 from html import escape
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from itertools import groupby, pairwise, repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 from urllib.parse import unquote
 
-from mdrecall.extras.page.page import Child, Html, join, separate, tag
 from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.text.annotations import read_annotations
 from mdrecall.text.notes import read_front_matter
@@ -22,6 +24,74 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
+
+Child: TypeAlias = Union["Html", str, int, float, Iterable["Child"], None]
+Attribute: TypeAlias = str | int | float | bool | None
+#: Elements that have no end tag.
+_VOID = frozenset(("br", "col", "hr", "img", "input", "link", "meta", "wbr"))
+
+
+class Html(str):
+    """Text that is HTML, and is not escaped again. Only ``tag``, ``join`` and the Markdown renderer make it."""
+
+    __slots__ = ()
+
+
+def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
+    """Return an element. ``class_`` is the attribute ``class``, ``data_path`` is ``data-path``.
+
+    An attribute that is True stands without a value; one that is None or False is left out.
+    """
+    start = f"<{element}"
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            # SVG's names in camelCase stay as they are.
+            start += " " + key.rstrip("_").replace("_", "-") + ("" if value is True else f'="{escape(str(value))}"')
+    return Html(f"{start}>" if element in _VOID else f"{start}>{''.join(map(_render, children))}</{element}>")
+
+
+def join(*children: Child) -> Html:
+    """Return several pieces as one; lists are taken apart, and None is nothing."""
+    return Html("".join(map(_render, children)))
+
+
+def separate(between: Child, pieces: Iterable[Child]) -> Html:
+    """Return pieces with something between each two of them."""
+    return join((between if place else None, piece) for place, piece in enumerate(pieces))
+
+
+def _render(child: Child) -> str:
+    if isinstance(child, Html):
+        return child
+    if child is None:
+        return ""
+    if isinstance(child, str | int | float):
+        return escape(str(child))
+    return "".join(map(_render, child))
+
+
+def hide(**fields: str) -> Html:
+    """Return the fields of a form that nobody sees."""
+    return join(tag("input", type="hidden", name=name, value=value) for name, value in fields.items())
+
+
+def show_day(day: str, year: int = 0) -> str:
+    """Return a day for people, ``Sat 14 Mar 2026``, without the year if it is this one; other texts stay."""
+    with suppress(ValueError):
+        weekday, month, number, _, its_year = date.fromisoformat(day).ctime().split()
+        return f"{weekday} {number} {month}" + f" {its_year}" * (its_year != str(year))
+    return day
+
+
+def show_code(text: str) -> Html:
+    """Return a sentence in which what stands between backticks is code."""
+    return join(tag("code", part) if place % 2 else part for place, part in enumerate(text.split("`")))
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural."""
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
 
 #: Deeper than anybody nests lists; the parser leaves out what is nested deeper than it may go.
 _MAX_NESTING = 50
@@ -42,6 +112,8 @@ _MARKS = re.compile(
     r"^\s*(?:(?:[-+>*]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s)?"
     r"|<!--.*?-->|\*+|`+|!?\[\[(?:[^\[\]|]*\|)?|\]\]|!?\[(?=[^\[\]]*\]\()|\]\([^()\s]*\)"
 )
+#: Where another paragraph, heading or item begins.
+_NEXT = re.compile(r"\n(?=[^\S\n]*(?:\n|(?:[-+*]|#{1,6}|\d{1,9}[.)])[^\S\n]))")
 #: As much of a line as stands for it, and as much as is searched for marks where all of it is shown.
 _MAX_LINE_CHARS, _MAX_TEXT_CHARS = 200, 2_000
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -149,8 +221,9 @@ def strip_markup(line: str, most: int = _MAX_LINE_CHARS) -> str:
 
 
 def strip_lines(text: str) -> str:
-    """Return the lines of a text as one, as people read it."""
-    return " ".join(filter(None, (strip_markup(line, _MAX_TEXT_CHARS) for line in text.split("\n"))))
+    """Return the lines of a text as one, as people read them, with a dot between paragraphs, headings and items."""
+    parts = (map(strip_markup, part.split("\n"), repeat(_MAX_TEXT_CHARS)) for part in _NEXT.split(text))
+    return " · ".join(filter(None, (" ".join(filter(None, lines)) for lines in parts)))
 
 
 def mark(text: str, spans: Iterable[tuple[int, int]]) -> Html:
@@ -173,7 +246,8 @@ def read_title(text: str, path: str) -> str:
     values, skipped = read_front_matter(text)
     start = text.split("\n", skipped)[-1].lstrip().partition("\n")[0]
     heading = strip_markup(start) if start.startswith("# ") else ""
-    return next(iter(values.get("title", ())), heading)[:_MAX_LINE_CHARS] or drop_ending(path.rpartition("/")[2])
+    name = drop_ending(posixpath.basename(path))
+    return show_day((next(iter(values.get("title", ())), heading) or name)[:_MAX_LINE_CHARS])
 
 
 def _make_parser(length: int) -> "MarkdownIt":
@@ -457,8 +531,8 @@ def _label_comment(content: str) -> Html:
 MAX_WEIGHT = 110_000
 #: The elements around a line as it is, around a rendered one, and those of a link with its address.
 _RAW_WEIGHT, _LINE_WEIGHT, _LINK_WEIGHT = 35, 60, 120
-#: A piece of a long line ends with a word, if one ends that near.
-_WORD_CHARS = 200
+#: What a quotation mark weighs, which is the heaviest character.
+_MAX_CHAR_WEIGHT = 13
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 
 
@@ -517,12 +591,6 @@ def _weigh(line: str) -> int:
 
 
 def _cut_line(line: str) -> Iterator[str]:
-    """Yield a line in pieces that fit into a part."""
-    while len(line) > _WORD_CHARS and _weigh(line) > MAX_WEIGHT:
-        size = min(len(line), MAX_WEIGHT // 2)
-        while _weigh(line[:size]) > MAX_WEIGHT:
-            size //= 2
-        size = line.rfind(" ", max(1, size - _WORD_CHARS), size) + 1 or size
-        yield line[:size]
-        line = line[size:]
-    yield line
+    """Yield a line in pieces that fit into a part, whatever their characters weigh."""
+    size = len(line) if _weigh(line) <= MAX_WEIGHT else MAX_WEIGHT // _MAX_CHAR_WEIGHT
+    yield from (line[start : start + size] for start in range(0, len(line) or 1, size or 1))
