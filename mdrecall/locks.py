@@ -1,16 +1,16 @@
 """Locks between processes. The operating system releases them when a process ends, however it ends.
 
 ``FileLock`` is mdrecall's own lock: a file that also says which process holds it. ``openclaw_lock`` is a lock file that
-OpenClaw respects too. ``try_flock`` locks a file that is open already.
+OpenClaw respects too.
 """
 
-import fcntl
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from mdrecall import platform
 from mdrecall.errors import SessionsError
 from mdrecall.types.sync import Holder, Stop, never
 
@@ -26,15 +26,6 @@ _RECORD_BYTES = 4096
 _STALE_S = 30.0
 # A process writes its number into a new lock file at once, unless it is killed first.
 _BLANK_STALE_S = 2.0
-
-
-def try_flock(file: int) -> bool:
-    """Lock an open file for this process; False if another one has locked it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class FileLock:
@@ -70,16 +61,21 @@ class FileLock:
     def record(self, more: Mapping[str, object]) -> None:
         """Write down which process holds the lock, and more for others to read; a full disk is ignored."""
         if self._file is not None and self.is_held:
-            known = {"pid": os.getpid(), "doing": self._doing, "since": round(self._since_s, 3), "host": _host()}
+            known = {
+                "pid": os.getpid(),
+                "doing": self._doing,
+                "since": round(self._since_s, 3),
+                "host": platform.host_name(),
+            }
             record = json.dumps({**known, "more": more} if more else known)
             with suppress(OSError):
-                os.pwrite(self._file, record.encode().ljust(_RECORD_BYTES), 0)
+                platform.pwrite(self._file, record.encode().ljust(_RECORD_BYTES), 0)
 
     def holder(self) -> Holder | None:
         """Return the process that holds the lock; None if it is free, or its holder wrote nothing down."""
-        with suppress(OSError), os.fdopen(os.open(self.path, os.O_RDWR | os.O_CLOEXEC), "rb") as file:
+        with suppress(OSError), os.fdopen(platform.open(self.path, os.O_RDWR), "rb") as file:
             try:
-                return None if try_flock(file.fileno()) else _read_holder(file.fileno())
+                return None if platform.try_lock(file.fileno()) else _read_holder(file.fileno())
             except OSError:
                 return _read_holder(file.fileno())
         return None
@@ -89,7 +85,7 @@ class FileLock:
         if self._file is not None:
             with suppress(OSError):
                 if self.is_held and os.path.samestat(os.fstat(self._file), os.stat(self.path)):
-                    os.unlink(self.path)
+                    platform.unlink(self.path)
             os.close(self._file)
             self._file = None
 
@@ -102,17 +98,17 @@ class FileLock:
 
     def _has_live_holder(self) -> bool:
         """True if a process that lives has written down that it holds the lock; one that only inspects it has not."""
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-        with suppress(OSError), os.fdopen(os.open(self.path, flags), "rb") as file:
+        flags = os.O_RDONLY | platform.NO_FOLLOW
+        with suppress(OSError), os.fdopen(platform.open(self.path, flags), "rb") as file:
             holder = _read_holder(file.fileno())
-            return holder is not None and is_alive(holder.pid)
+            return holder is not None and platform.is_alive(holder.pid)
         return False
 
     def _try_lock(self) -> bool:
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = platform.open(self.path, os.O_RDWR | os.O_CREAT | platform.NO_FOLLOW, 0o600)
         try:
             # The process that held the lock before may have removed the file since it was opened here.
-            if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(self.path)):
+            if platform.try_lock(file) and os.path.samestat(os.fstat(file), os.stat(self.path)):
                 self._file, self._pid = file, os.getpid()
                 return True
         except FileNotFoundError:
@@ -129,7 +125,7 @@ def describe_holder(holder: Holder | None) -> str:
     if holder is None:
         return "another process"
     since = time.strftime("%H:%M:%S", time.localtime(holder.since_s))
-    where = f" on {holder.host}" if holder.host not in ("", _host()) else ""
+    where = f" on {holder.host}" if holder.host not in ("", platform.host_name()) else ""
     return f"process {holder.pid}{where}, which has been {holder.doing} since {since}"
 
 
@@ -151,19 +147,20 @@ def openclaw_lock(path: str, wait_s: float) -> Iterator[None]:
     finally:
         with suppress(OSError):
             if os.path.samestat(os.fstat(file), os.stat(path)):
-                os.unlink(path)
+                platform.unlink(path)
         os.close(file)
 
 
 def _create_locked(path: str) -> int | None:
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = platform.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | platform.NO_FOLLOW, 0o600)
     except FileExistsError:
         _remove_stale(path)
         return None
     try:
         # Only a process that checks for a stale file can have locked it, for an instant.
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not platform.try_lock(file):
+            time.sleep(_RETRY_S)
         record = {"pid": os.getpid(), "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
         os.write(file, json.dumps(record).encode())
         if os.path.samestat(os.fstat(file), os.stat(path)):
@@ -172,7 +169,7 @@ def _create_locked(path: str) -> int | None:
         pass
     except BaseException:
         with suppress(OSError):
-            os.unlink(path)
+            platform.unlink(path)
         os.close(file)
         raise
     os.close(file)
@@ -181,39 +178,25 @@ def _create_locked(path: str) -> int | None:
 
 def _remove_stale(path: str) -> None:
     """Remove a lock file that nobody holds any more."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    with suppress(OSError), os.fdopen(os.open(path, flags), "rb") as opened:
+    flags = os.O_RDWR | platform.NO_FOLLOW
+    with suppress(OSError), os.fdopen(platform.open(path, flags), "rb") as opened:
         file = opened.fileno()
-        if try_flock(file) and _is_stale(file) and os.path.samestat(os.fstat(file), os.stat(path)):
-            os.unlink(path)
+        if platform.try_lock(file) and _is_stale(file) and os.path.samestat(os.fstat(file), os.stat(path)):
+            platform.unlink(path)
 
 
 def _is_stale(file: int) -> bool:
     age_s = time.time() - os.fstat(file).st_mtime
     try:
-        pid = int(json.loads(os.pread(file, _RECORD_BYTES, 0))["pid"])
+        pid = int(json.loads(platform.pread(file, _RECORD_BYTES, 0))["pid"])
     except (ValueError, KeyError, TypeError, OverflowError):
         return age_s > _BLANK_STALE_S
-    return age_s > _STALE_S or not is_alive(pid)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        pass  # it belongs to another user
-    return True
-
-
-def _host() -> str:
-    return os.uname().nodename
+    return age_s > _STALE_S or not platform.is_alive(pid)
 
 
 def _read_holder(file: int) -> Holder | None:
     try:
-        known = json.loads(os.pread(file, _RECORD_BYTES, 0))
+        known = json.loads(platform.pread(file, _RECORD_BYTES, 0))
         more, host = dict(known.get("more", {})), str(known.get("host", ""))
         return Holder(int(known["pid"]), str(known["doing"]), float(known["since"]), more, host)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

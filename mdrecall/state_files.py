@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
+from mdrecall import platform
+
 
 class Draft(NamedTuple):
     """A file that is being written."""
@@ -44,7 +46,7 @@ def draft(path: str) -> Iterator[Draft]:
     make_private_folder(folder)
     # Importing tempfile takes 10 ms, which every hook would pay. Nobody has a file with this name by chance.
     temporary_path = os.path.join(folder, f".{name[:60]}.{os.urandom(8).hex()}.tmp")
-    number = os.open(temporary_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    number = platform.open(temporary_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | platform.NO_FOLLOW, 0o600)
     try:
         with os.fdopen(number, "wb") as file:
             yield Draft(file, temporary_path, path)
@@ -59,10 +61,10 @@ def append_line(path: str, line: str, max_bytes: int) -> None:
     Several processes may do so at once. A line begins anew behind what a killed process has left of one.
     """
     make_private_folder(os.path.dirname(path))
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o600), "r+b", 0) as file:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | platform.NO_FOLLOW
+    with os.fdopen(platform.open(path, flags, 0o600), "r+b", 0) as file:
         size = file.seek(0, os.SEEK_END)
-        is_broken = size and os.pread(file.fileno(), 1, size - 1) != b"\n"
+        is_broken = size and platform.pread(file.fileno(), 1, size - 1) != b"\n"
         file.write(b"\n" * bool(is_broken) + line.encode() + b"\n")
         if file.tell() <= max_bytes:
             return

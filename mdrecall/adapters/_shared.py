@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
+from mdrecall import platform
 from mdrecall.errors import FileMissing, PackageMissing, ReadError, install_command
 from mdrecall.memory import Memory
 from mdrecall.notes.opening import open_parent
@@ -45,7 +46,7 @@ def find_status(workspace: str, inside: str) -> os.stat_result | None:
     except FileMissing:
         return None
     try:
-        return os.stat(name, dir_fd=above, follow_symlinks=False)
+        return platform.stat(name, dir_fd=above, follow_symlinks=False)
     except OSError:
         return None
     finally:
@@ -59,7 +60,7 @@ def list_folder(workspace: str, inside: str) -> list[tuple[str, os.stat_result]]
     except ReadError:
         return []
     try:
-        with os.scandir(folder) as entries:
+        with platform.scandir(folder) as entries:
             return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     except FileNotFoundError:
         # One of them was removed meanwhile.

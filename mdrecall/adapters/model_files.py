@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from mdrecall import platform
 from mdrecall.adapters._shared import find_status, list_folder
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, RecallError, SymlinkRefused
 from mdrecall.life.curate import Curator
@@ -223,7 +224,7 @@ class ModelFiles:
         above, name = open_parent(self._workspace, inside, shown=new)
         try:
             with open_folder(self._workspace, target.rpartition("/")[0]) as folder:
-                os.rename(name, target.rpartition("/")[2], src_dir_fd=above, dst_dir_fd=folder)
+                platform.rename(name, target.rpartition("/")[2], src_dir_fd=above, dst_dir_fd=folder)
                 sync_folder(folder)
         finally:
             os.close(above)
@@ -270,7 +271,7 @@ class ModelFiles:
             above, name = open_parent(self._workspace, path, shown=path)
             # It is not empty if others keep something in it.
             with suppress(OSError):
-                os.rmdir(name, dir_fd=above)
+                platform.rmdir(name, dir_fd=above)
             os.close(above)
         return bool(folders) and find_status(self._workspace, inside) is not None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+from mdrecall import platform
 from mdrecall.cli import output
 from mdrecall.cli.options import (
     CommandParser,
@@ -170,7 +171,7 @@ def open_end_signal() -> tuple[int, Callable[[], None]]:
     import signal
 
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    platform.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
@@ -253,8 +254,8 @@ def _keep_warm(options: argparse.Namespace) -> int:
 
 def _wait(door: Any, idle_s: float, end: int) -> None:
     """Wait for a signal, or until no command has come for a while."""
-    import select
-
+    poll = platform.poll()
+    poll.register(end, platform.POLLIN)
     while (left := door.used_at + idle_s - time.monotonic()) > 0:
-        if select.select([end], [], [], left)[0]:
+        if poll.poll(1000 * left):
             return

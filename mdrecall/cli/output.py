@@ -138,7 +138,7 @@ def shorten_home(text: str) -> str:
     """Return a path or a text as it is printed: ``~`` for the home folder, and no control characters."""
     home = os.path.expanduser("~").rstrip(os.sep) + os.sep
     text = printable(text)
-    return re.sub(rf"(?<![^\s(]){re.escape(home)}", f"~{os.sep}", text) if len(home) > 1 else text
+    return re.sub(rf"(?<![^\s(]){re.escape(home)}", lambda _: f"~{os.sep}", text) if len(home) > 1 else text
 
 
 def confirm_deletion(question: str, options: argparse.Namespace, nothing: str = "Nothing was deleted") -> bool:

@@ -138,22 +138,23 @@ def _log_failure(arguments: "list[str]", error: BaseException) -> None:
 
 def _has_terminal() -> bool:
     """True if the host was started in a terminal, which its hooks inherit."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True
+    from mdrecall import platform
+
+    return platform.has_terminal()
 
 
 def _read_input(deadline: float) -> str:
     """Return what the host has written to standard input before it closes it, or before the deadline."""
-    import select
     import time
 
+    from mdrecall import platform
+
+    poll = platform.poll()
+    poll.register(0, platform.POLLIN)
     parts, size = [], 0
     while size < _MAX_INPUT_BYTES and (left := deadline - time.monotonic()) > 0:
         try:
-            part = os.read(0, 1 << 16) if select.select([0], [], [], left)[0] else b""
+            part = os.read(0, 1 << 16) if poll.poll(1000 * left) else b""
         except OSError:
             part = b""
         if not part:
@@ -168,6 +169,9 @@ def ask(arguments: "list[str]", env: "Mapping[str, str]", answer_s: float = _ANS
     """Return the answer of a process that listens; None if there is none that can answer in time."""
     import time
 
+    if os.name == "nt":
+        # There are no such pipes.
+        return None
     deadline = time.monotonic() + answer_s
     folder = find_pipe_folder(env)
     try:
@@ -211,7 +215,9 @@ def is_private(folder: str) -> bool:
 
 
 def _is_own(found: os.stat_result, kind: int) -> bool:
-    return found.st_mode & 0o170077 == kind and found.st_uid == os.geteuid()
+    from mdrecall import platform
+
+    return found.st_mode & 0o170077 == kind and platform.is_own(found)
 
 
 def locate_pipes(folder: str, token: str) -> tuple[str, str]:
@@ -221,7 +227,9 @@ def locate_pipes(folder: str, token: str) -> tuple[str, str]:
 
 def open_pipe(path: str, mode: int) -> int:
     """Open an end of a named pipe of this user; raise ``OSError`` if it is something else, or nobody reads from it."""
-    file = os.open(path, mode | os.O_NONBLOCK | os.O_NOFOLLOW)
+    from mdrecall import platform
+
+    file = platform.open(path, mode | platform.NO_WAIT | platform.NO_FOLLOW)
     if not _is_own(os.fstat(file), 0o010000):
         os.close(file)
         raise PermissionError
@@ -258,11 +266,12 @@ def _send(file: int, data: bytes, deadline: float, reader: int) -> None:
 
 def _wait(file: int, event: str, deadline: float, *others: int) -> None:
     """Wait until a pipe can be read or written; raise ``OSError`` after the deadline, or if another one has ended."""
-    import select
     import time
 
-    waiting = select.poll()
-    waiting.register(file, getattr(select, event))
+    from mdrecall import platform
+
+    waiting = platform.poll()
+    waiting.register(file, getattr(platform, event))
     for other in others:
         waiting.register(other, 0)
     if file not in dict(waiting.poll(max(0.0, 1000 * (deadline - time.monotonic())))):
@@ -312,6 +321,8 @@ def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes |
     """
     import time
 
+    from mdrecall import platform
+
     now = time.monotonic()
     greet_by = min(now + _GREETING_S, (now + deadline) / 2)
     token = f"{os.getpid()}-{os.urandom(8).hex()}"
@@ -319,8 +330,8 @@ def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes |
     files: list[int] = []
     try:
         files.append(open_pipe(os.path.join(folder, name), os.O_WRONLY))
-        os.mkfifo(asked, 0o600)
-        os.mkfifo(answer, 0o600)
+        platform.make_pipe(asked, 0o600)
+        platform.make_pipe(answer, 0o600)
         files.append(open_pipe(asked, os.O_RDWR))
         files += (open_pipe(answer, mode) for mode in (os.O_RDONLY, os.O_WRONLY))
         listening, writer, reader, _ = files

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import signal
 import sys
 import time
 from contextlib import suppress
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from getpass import getpass
 from typing import Any
 
+from mdrecall import platform
 from mdrecall.cli.options import CommandParser, add_common, check_actions, load_quietly, load_settings, open_memory
 from mdrecall.cli.output import plural, printable, progress_line, shorten_home, show
 from mdrecall.errors import RecallError, SyncError, message_with_hint
@@ -108,8 +108,8 @@ def _sync_quietly(options: argparse.Namespace) -> int:
     sync = MemorySync(load_quietly(options, options.agent), limit_s=_QUIET_LIMIT_S)
     if not sync.is_set_up:
         return 2
-    signal.alarm(_QUIET_ALARM_S)
-    os.nice(_NICENESS)
+    platform.end_after(_QUIET_ALARM_S)
+    platform.lower_priority(_NICENESS)
     lock = FileLock(os.path.join(sync.folder, WAITING))
     if options.soon:
         if not lock.acquire(0.0, "waiting"):
@@ -130,7 +130,7 @@ def _sync(options: argparse.Namespace, sync: MemorySync) -> SyncResult:
     result = sync.run()
     if result.must_clear:
         if options.quiet or options.soon:
-            signal.alarm(_CLEAR_ALARM_S)
+            platform.end_after(_CLEAR_ALARM_S)
         with open_memory(options, options.agent) as memory, progress_line("Forgetting") as progress:
             # What others forget in a shared memory is cleared in its notes and its index, and nowhere else.
             is_clean = (memory.purge if sync.state.get("shared") else open_forgetting(memory).clear_all)(progress)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
+from mdrecall import platform
 from mdrecall.cli import start
 from mdrecall.cli.options import Caller
 from mdrecall.engine.background import DaemonPool
@@ -157,13 +158,13 @@ class WarmDoor:
         temporary = os.path.join(self._folder, f".{os.path.basename(self._path)}.{os.getpid()}")
         try:
             start.remove(temporary)
-            os.mkfifo(temporary, 0o600)
+            platform.make_pipe(temporary, 0o600)
             # Opened for both ways, it never ends, however many commands come and go.
             with _open_pipe(temporary, os.O_RDWR) as pipe:
                 # What a killed process left there is replaced in one step.
                 os.replace(temporary, self._path)
                 self._tried.set()
-                os.set_blocking(pipe, True)
+                platform.set_blocking(pipe, True)
                 self._pipe = pipe
                 try:
                     while not self._closing.is_set():
@@ -206,7 +207,11 @@ class _Declined(Exception):
 
 def can_answer(loaded: "Loaded") -> bool:
     """True if commands may be answered for a memory: it is switched on, and the index is mdrecall's own."""
-    return loaded.settings.mdrecall.warm.enabled and loaded.settings.memory.backend == "builtin"
+    return (
+        not platform.IS_WINDOWS
+        and loaded.settings.mdrecall.warm.enabled
+        and loaded.settings.memory.backend == "builtin"
+    )
 
 
 def find_warm_process(loaded: "Loaded") -> Holder | None:

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from mdrecall import platform
+
 #: OpenClaw's state folder in the home, then those of earlier names.
 _STATE_DIRS = (".openclaw", ".clawdbot", ".moldbot", ".moltbot")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
@@ -55,6 +57,8 @@ def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
 def _own_state_dir(env: Mapping[str, str], home: str) -> str:
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "mdrecall")
+    if platform.IS_WINDOWS:
+        return os.path.join(env.get("LOCALAPPDATA", "").strip() or os.path.join(home, "AppData", "Local"), "mdrecall")
     base = env.get("XDG_STATE_HOME", "").strip()
     return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
 
@@ -105,6 +109,28 @@ def explain_unread_config(locations: Locations, workspace: str) -> str:
 def shorten(path: str, home: str) -> str:
     """Return the path for display, with ``~`` for the home."""
     return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
+
+
+def is_within(path: str, folder: str) -> bool:
+    """True if an absolute path is a folder or lies in it, by their names alone."""
+    try:
+        return os.path.commonpath([folder, path]) == folder
+    except ValueError:
+        # They are on two drives.
+        return False
+
+
+def relative_path(path: str, folder: str) -> str:
+    """Return a path from a folder, with slashes; the path itself if it is on another drive."""
+    try:
+        return os.path.relpath(path, folder).replace(os.sep, "/")
+    except ValueError:
+        return path.replace(os.sep, "/")
+
+
+def is_disk(path: str) -> bool:
+    """True if an absolute path is a whole disk."""
+    return os.path.dirname(path) == path
 
 
 class ProgramFolders(NamedTuple):

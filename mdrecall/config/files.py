@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from mdrecall.config.environment import Locations, expand, is_openclaws_file, shorten
+from mdrecall.config.environment import Locations, expand, is_openclaws_file, is_within, shorten
 from mdrecall.config.layers import Layer
 from mdrecall.errors import ConfigError, message_with_hint
 from mdrecall.patterns import compile_later
@@ -151,7 +151,7 @@ def _resolve(value: Any, chain: tuple[str, ...], roots: tuple[str, ...]) -> Any:
 def _read_included(name: str, chain: tuple[str, ...], roots: tuple[str, ...]) -> Any:
     path = os.path.normpath(os.path.join(os.path.dirname(chain[-1]), name.replace("\0", "").strip()))
     real, shown = os.path.realpath(path), f"{chain[-1]}: $include {name!r}"
-    if not any(os.path.commonpath([real, root]) == root for root in roots):
+    if not any(is_within(real, root) for root in roots):
         hint = "Move the file there, or name its folder in OPENCLAW_INCLUDE_ROOTS."
         raise ConfigError(f"{shown} is outside the folder of the configuration file.", hint=hint)
     if real in map(os.path.realpath, chain):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mdrecall.config.environment import Locations, default_workspace, expand, shorten
+from mdrecall.config.environment import Locations, default_workspace, expand, is_disk, shorten
 from mdrecall.config.layers import AgentEntry, Layer, layers_at, look_up
 from mdrecall.config.settings import ResolvedValue
 from mdrecall.errors import WorkspaceError
@@ -112,7 +112,8 @@ def has_memory(folder: str, home: str) -> bool:
 
 
 def _is_too_wide(folder: str, home: str) -> bool:
-    return os.path.realpath(folder) in (os.sep, os.path.realpath(home))
+    real = os.path.realpath(folder)
+    return is_disk(real) or real == os.path.realpath(home)
 
 
 def locate_receipt(own_state_dir: str, host: str, project: str = "") -> str:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from mdrecall import state_files
+from mdrecall import platform, state_files
 from mdrecall.config.settings import Settings
 from mdrecall.errors import RecallError
 from mdrecall.locks import FileLock
@@ -429,28 +429,18 @@ def _wait_for_transcript(name: str) -> None:
 
 def _start_detached(path: str, settings: Settings) -> None:
     """Start a process that survives the host and holds none of its pipes."""
-    import subprocess
-    import threading
-
-    # Without -P, a repository that has a folder named like a module would have it run here.
-    command = [sys.executable, "-P", "-m", "mdrecall.hosts.digest", path, settings.workspace, settings.agent_id]
-    quiet = subprocess.DEVNULL
-    child = subprocess.Popen(
-        command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, cwd=settings.workspace
-    )
-    # A process that stays alive, such as a server, must take note of the end, or the child stays as a zombie.
-    threading.Thread(target=child.wait, daemon=True).start()
+    arguments = ("mdrecall.hosts.digest", path, settings.workspace, settings.agent_id)
+    platform.run_detached(*arguments, cwd=settings.workspace)
 
 
 def main(arguments: list[str]) -> None:
     """Finish the digest of the session whose file is named, or of all, in a workspace and for an agent."""
-    import signal
     from datetime import UTC
 
     from mdrecall.config.load import load
 
-    signal.alarm(_MAX_SECONDS)
-    os.nice(_NICENESS)
+    platform.end_after(_MAX_SECONDS)
+    platform.lower_priority(_NICENESS)
     path, workspace, agent = arguments
     now, until = datetime.now(UTC), time.monotonic() + _READ_SECONDS
 

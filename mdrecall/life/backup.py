@@ -19,9 +19,8 @@ from datetime import datetime
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 import mdrecall
-from mdrecall import errors
+from mdrecall import errors, platform
 from mdrecall.config.settings import Settings
-from mdrecall.locks import try_flock
 from mdrecall.notes.editing import hash_content, replace_content
 from mdrecall.notes.files import AGENT_FILES, ROOT_FILES, MemoryFiles
 from mdrecall.notes.notes import create_file
@@ -113,7 +112,7 @@ def write_backup(
     try:
         with draft(target) as file:
             # What is locked is no leftover.
-            try_flock(file.file.fileno())
+            platform.try_lock(file.file.fileno())
             report = _write(file.file, settings, home, memories, now)
             file.file.flush()
             os.fsync(file.file.fileno())
@@ -131,7 +130,7 @@ def _remove_leftovers(folder: str, now_s: float) -> None:
             path = os.path.join(folder, name)
             with suppress(OSError), open(path, "rb") as file:
                 is_old = now_s - os.fstat(file.fileno()).st_mtime > _UNLOCKED_S
-                if is_old and try_flock(file.fileno()):
+                if is_old and platform.try_lock(file.fileno()):
                     os.unlink(path)
 
 
@@ -302,7 +301,7 @@ def _set_time(path: str, known: Mapping[str, Any]) -> None:
     changed_ns = known.get("changedNs")
     if isinstance(changed_ns, int) and 0 < changed_ns < 2**63:
         with suppress(OSError, OverflowError):
-            os.utime(path, ns=(changed_ns, changed_ns), follow_symlinks=False)
+            platform.utime(path, ns=(changed_ns, changed_ns), follow_symlinks=False)
 
 
 def read_memories(found: Backup) -> Iterator[dict[str, Any]]:

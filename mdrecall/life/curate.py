@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from mdrecall import platform
 from mdrecall.errors import FileMissing, FileUnwritable, PathRefused, ReadError
 from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
@@ -224,7 +225,7 @@ def remove_deleted(workspace: str, note: DeletedNote) -> None:
     parent, name = open_parent(workspace, note.inside, shown=note.inside)
     try:
         with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=parent)
+            platform.unlink(name, dir_fd=parent)
     finally:
         os.close(parent)
     remove_empty_folders(workspace, note.inside)

@@ -8,6 +8,7 @@ from datetime import date
 from glob import escape, glob
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from mdrecall.config.environment import relative_path
 from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import open_files
 from mdrecall.errors import FileChanged, ReadError
@@ -90,7 +91,7 @@ class Notes:
         listing = self.files.scan()
         stamps, places = dict(listing.stamps), dict(listing.places)
         for file in glob(os.path.join(escape(self._workspace), "users", "*", "USER.md")):
-            path = os.path.relpath(file, self._workspace)
+            path = relative_path(file, self._workspace)
             with suppress(OSError):
                 stamps.setdefault(path, stamp_of(os.lstat(file)))
                 places.setdefault(os.path.dirname(path), (self._workspace, ""))

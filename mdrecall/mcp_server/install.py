@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mdrecall import platform
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.config_text import Place, render
 from mdrecall.state_files import draft
@@ -185,7 +186,7 @@ def back_up(path: str, text: str, mode: int) -> str:
     for number in range(1, 1000):
         backup = f"{path}.bak" if number == 1 else f"{path}.bak{number}"
         with contextlib.suppress(FileExistsError):
-            file = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            file = platform.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with open(file, "w", encoding="utf-8", newline="") as out:
                 out.write(text)
             return backup

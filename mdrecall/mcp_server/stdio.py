@@ -7,12 +7,12 @@ import json
 import logging
 import os
 import re
-import select
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeGuard
 
+from mdrecall import platform
 from mdrecall.engine.background import DaemonPool
 from mdrecall.mcp_server import protocol
 from mdrecall.mcp_server.protocol import Client, Json, ProtocolError, Request
@@ -34,7 +34,7 @@ _LAST_ANSWERS_S = 5.0
 #: How long work that nobody waits for may take to end.
 _END_S = 1.0
 _TOO_LONG = f"A request may be at most {protocol.MAX_REQUEST_BYTES} bytes long."
-_GONE = select.POLLHUP | select.POLLERR
+_GONE = platform.POLLHUP | platform.POLLERR
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -96,8 +96,8 @@ class Pipe:
 
     def read_lines(self) -> Iterator[bytes]:
         """Yield each line until the client leaves; one that is too long is refused."""
-        poll = select.poll()
-        poll.register(self._stdin, select.POLLIN)
+        poll = platform.poll()
+        poll.register(self._stdin, platform.POLLIN)
         # Asks for no event: that nobody reads any more is reported all the same.
         poll.register(self._stdout, 0)
         parts, size = list[bytes](), 0
@@ -143,15 +143,15 @@ class Pipe:
 
     def send(self, data: bytes) -> None:
         """Write a message, unless the client has left; may be called on any thread."""
-        writable, reading = select.poll(), select.poll()
-        writable.register(self._stdout, select.POLLOUT)
+        writable, reading = platform.poll(), platform.poll()
+        writable.register(self._stdout, platform.POLLOUT)
         reading.register(self._stdin, 0)
         rest = memoryview(data)
         with self._writing, suppress(OSError):
             while rest and not self.is_over:
                 if writable.poll(1000 * (self._silence_s or _LAST_ANSWERS_S)):
                     # So much is written without waiting wherever anything can be written.
-                    rest = rest[os.write(self._stdout, rest[: select.PIPE_BUF]) :]
+                    rest = rest[os.write(self._stdout, rest[: platform.PIPE_BYTES]) :]
                 elif self._silence_s or reading.poll(0):
                     break
         self.is_over = self.is_over or bool(rest)

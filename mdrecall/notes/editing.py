@@ -14,7 +14,6 @@ lock: text that such a program appends to the replaced file is moved into the no
 
 import codecs
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -24,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
+from mdrecall import platform
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
-from mdrecall.locks import try_flock
 from mdrecall.notes.opening import open_in, open_parent
 from mdrecall.patterns import compile_later
 from mdrecall.text.annotations import DIGEST_MARK
@@ -36,9 +35,9 @@ from mdrecall.types.documents import Appended
 WAIT_S = 10.0
 #: How often to try the lock; short, because a write holds it only briefly.
 _RETRY_S = 0.002
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | platform.FOLDER
 #: For writing, so that a read-only note is left alone, though a file could be moved over it.
-_FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_RDWR | platform.NO_FOLLOW | platform.NO_WAIT
 _NEW_FILE = os.O_CREAT | os.O_EXCL
 
 #: Enough to tell programs apart. The name comes from the program itself, which could send any text.
@@ -118,13 +117,13 @@ def _write_within(file: int, data: bytes, size: int, shown: str, max_bytes: int)
 @contextmanager
 def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
     """Open a folder of the workspace, and create it if it is missing; an empty name is the workspace itself."""
-    folder = os.open(workspace, _FOLDER)
+    folder = platform.open(workspace, _FOLDER)
     try:
         for part in name.split("/") if name else ():
             with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=folder)
+                platform.mkdir(part, dir_fd=folder)
                 sync_folder(folder)
-            above, folder = folder, os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            above, folder = folder, platform.open(part, _FOLDER | platform.NO_FOLLOW, dir_fd=folder)
             os.close(above)
         yield folder
     finally:
@@ -139,10 +138,10 @@ def _open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S)
     def open_end() -> int | None:
         nonlocal is_new
         try:
-            return os.open(name, _FILE | os.O_APPEND, dir_fd=folder)
+            return platform.open(name, _FILE | os.O_APPEND, dir_fd=folder)
         except FileNotFoundError:
             with suppress(FileExistsError):
-                file = os.open(name, _FILE | os.O_APPEND | _NEW_FILE, 0o644, dir_fd=folder)
+                file = platform.open(name, _FILE | os.O_APPEND | _NEW_FILE, 0o644, dir_fd=folder)
                 is_new = True
                 return file
         return None
@@ -158,7 +157,7 @@ def _open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S)
     except BaseException:
         with suppress(OSError):
             if is_new and not os.fstat(file).st_size:
-                os.unlink(name, dir_fd=folder)
+                platform.unlink(name, dir_fd=folder)
         raise
     finally:
         os.close(file)
@@ -172,7 +171,9 @@ def _lock(open_file: Callable[[], int | None], folder: int, name: str, shown: st
         if file is not None:
             try:
                 now = os.fstat(file)
-                if try_flock(file) and os.path.samestat(now, os.stat(name, dir_fd=folder, follow_symlinks=False)):
+                if platform.try_lock(file) and os.path.samestat(
+                    now, platform.stat(name, dir_fd=folder, follow_symlinks=False)
+                ):
                     return file
             except FileNotFoundError:
                 pass
@@ -211,7 +212,7 @@ def _too_large(shown: str, verb: str, max_bytes: int) -> FileUnwritable:
 def _read(file: int, most: int = sys.maxsize) -> bytes:
     """Return the first bytes of a file, by default all of it."""
     data = bytearray()
-    while part := os.pread(file, min(1 << 20, most - len(data)), len(data)):
+    while part := platform.pread(file, min(1 << 20, most - len(data)), len(data)):
         data += part
     return bytes(data)
 
@@ -301,9 +302,9 @@ def move_over(workspace: str, path: str, source: str, expected_hash: str) -> Non
     with _open_locked(workspace, path, expected_hash) as note, open(source, "rb") as file:
         content, found = file.read(), os.fstat(note.file)
         with suppress(PermissionError):
-            os.fchown(file.fileno(), found.st_uid, found.st_gid)
-        os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
-        os.rename(source, note.name, dst_dir_fd=note.folder)
+            platform.fchown(file.fileno(), found.st_uid, found.st_gid)
+        platform.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
+        platform.rename(source, note.name, dst_dir_fd=note.folder)
         sync_folder(note.folder)
         _keep_late_text(note, content)
 
@@ -319,10 +320,10 @@ def create_note(workspace: str, path: str, source: str) -> None:
             os.chmod(source, 0o644)
             try:
                 # Unlike a move, a link never replaces a file that appeared meanwhile.
-                os.link(source, name, dst_dir_fd=folder)
+                platform.link(source, name, dst_dir_fd=folder)
                 os.unlink(source)
             except FileExistsError as error:
-                if name in os.listdir(folder):
+                if name in platform.listdir(folder):
                     raise change_error(path) from error
                 hint = "Rename one of them."
                 raise FileUnwritable(f"{path} differs from another note only in case.", path=path, hint=hint) from error
@@ -334,7 +335,7 @@ def create_note(workspace: str, path: str, source: str) -> None:
 def remove_note(workspace: str, path: str, expected_hash: str) -> None:
     """Delete the note ``path``."""
     with _open_locked(workspace, path, expected_hash) as note:
-        os.unlink(note.name, dir_fd=note.folder)
+        platform.unlink(note.name, dir_fd=note.folder)
         sync_folder(note.folder)
         _keep_late_text(note, b"")
 
@@ -369,10 +370,10 @@ def remove_leftovers(folder: str) -> None:
 
 def _remove_leftovers(folder: int, of: str = "") -> None:
     """Remove what killed edits have left in a folder, of one note or of all."""
-    for name in os.listdir(folder):
+    for name in platform.listdir(folder):
         if name.startswith(f".{of}") and _LEFTOVER.fullmatch(name):
             with suppress(OSError):
-                os.unlink(name, dir_fd=folder)
+                platform.unlink(name, dir_fd=folder)
 
 
 @contextmanager
@@ -414,10 +415,10 @@ def _move_over(note: _Note, content: bytes) -> None:
             _remove_leftovers(note.folder, f"{note.name}.mdrecall-")
     found = os.fstat(note.file)
     with write_beside(note.folder, note.name, content, found) as temporary:
-        now = os.stat(note.name, dir_fd=note.folder, follow_symlinks=False)
+        now = platform.stat(note.name, dir_fd=note.folder, follow_symlinks=False)
         if (now.st_ino, now.st_size, now.st_mtime_ns) != (found.st_ino, found.st_size, found.st_mtime_ns):
             raise change_error(note.shown)
-        os.rename(temporary, note.name, src_dir_fd=note.folder, dst_dir_fd=note.folder)
+        platform.rename(temporary, note.name, src_dir_fd=note.folder, dst_dir_fd=note.folder)
     _keep_late_text(note, content)
 
 
@@ -428,20 +429,20 @@ def write_beside(folder: int, name: str, content: bytes, like: os.stat_result | 
     It is removed at the end, unless it was moved, and the folder is synced.
     """
     temporary = f".{name[:_MAX_NAMED]}.mdrecall-{os.urandom(8).hex()}.tmp"
-    file = os.open(temporary, _FILE | _NEW_FILE, 0o600 if like else 0o644, dir_fd=folder)
+    file = platform.open(temporary, _FILE | _NEW_FILE, 0o600 if like else 0o644, dir_fd=folder)
     try:
         try:
             if like:
                 with suppress(PermissionError):
-                    os.fchown(file, like.st_uid, like.st_gid)
-                os.fchmod(file, stat.S_IMODE(like.st_mode))
+                    platform.fchown(file, like.st_uid, like.st_gid)
+                platform.fchmod(file, stat.S_IMODE(like.st_mode))
             write_at_end(file, content, 0)
         finally:
             os.close(file)
         yield temporary
     finally:
         with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
+            platform.unlink(temporary, dir_fd=folder)
     sync_folder(folder)
 
 
@@ -451,7 +452,7 @@ def _keep_late_text(note: _Note, content: bytes) -> None:
     Appended text comes to the end of the new content. A file that was written anew is put back, and the edit fails.
     """
     until = time.monotonic() + _LATE_S
-    while _is_open_elsewhere(note.file) and time.monotonic() < until:
+    while platform.is_open_elsewhere(note.file) and time.monotonic() < until:
         time.sleep(_RETRY_S)
     late = _read(note.file)
     is_rewritten = not late.startswith(note.data)
@@ -468,19 +469,6 @@ def _keep_late_text(note: _Note, content: bytes) -> None:
             write_at_end(file, text if starts_line else end + text, os.fstat(file).st_size)
     if is_rewritten:
         raise change_error(note.shown)
-
-
-def _is_open_elsewhere(file: int) -> bool:
-    """True if another program has a file open that no longer has a name. False also if the system cannot tell."""
-    try:
-        # The system grants a lease only on a file that nobody else has open. Without a name nobody can open it again.
-        if not os.fstat(file).st_nlink:
-            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except BlockingIOError:
-        return True
-    except (OSError, AttributeError):
-        pass
-    return False
 
 
 def change_error(path: str) -> FileChanged:

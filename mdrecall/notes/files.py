@@ -15,6 +15,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
+from mdrecall import platform
+from mdrecall.config.environment import is_disk, is_within, relative_path
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
@@ -195,7 +197,9 @@ class MemoryFiles:
         home folder never is: a search there does not mean every file in it.
         """
         workspace = self._settings.workspace
-        if not self._settings.standalone or os.path.realpath(workspace) in (os.sep, os.path.realpath(self._home)):
+        if not self._settings.standalone or is_disk(real := os.path.realpath(workspace)):
+            return False
+        if real == os.path.realpath(self._home):
             return False
         return all(root.pattern is None or root.folder != workspace for root in self._extra_roots())
 
@@ -322,11 +326,12 @@ class MemoryFiles:
         workspace = self._settings.workspace
         is_at_home = extra.path == "~" or extra.path.startswith(("~/", "~\\"))
         path = self._home + extra.path[1:] if is_at_home else extra.path
-        path = "/" + os.path.normpath(os.path.join(workspace, path)).lstrip("/")
+        path = os.path.normpath(os.path.join(workspace, path))
+        path = f"/{path.lstrip('/')}" if path.startswith("/") else path
         inside = _relative(path, workspace)
-        if os.path.commonpath([path, workspace]) == path and inside:
+        if is_within(workspace, path) and inside:
             folder, inside = path, ""
-        elif inside.startswith("../"):
+        elif inside.startswith("../") or os.path.isabs(inside):
             folder, inside = os.path.split(path)
         else:
             folder = workspace
@@ -379,9 +384,9 @@ class MemoryFiles:
             try:
                 # Entry by entry: a hundred thousand of them in a list would take as much memory as all the rest.
                 # With the folder open, the kernel need not find it again for each of its files.
-                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                opened = platform.open(folder, os.O_RDONLY | platform.FOLDER)
                 try:
-                    with os.scandir(opened) as entries:
+                    with platform.scandir(opened) as entries:
                         scan.places.setdefault(shown, (root.folder, root.prefix))
                         below = self._list(entries, root, inside, shown, scan)
                 finally:
@@ -418,12 +423,14 @@ class MemoryFiles:
                             stamp = found.st_size, mtime, mtime if ctime == mtime else ctime, inode
                             add(above + name, stamp if is_usual else stamp_of(found))
                         continue
-                if entry.is_dir(follow_symlinks=False):
+                # Elsewhere no folder leads to another one, and to ask for its status would take a call of the system.
+                leads_away = platform.IS_WINDOWS and platform.is_junction(entry.stat(follow_symlinks=False))
+                if entry.is_dir(follow_symlinks=False) and not leads_away:
                     if root.leaves_out(within + name):
                         scan.left_out.append(within + name)
                     elif name.lower() not in self._settings.mdrecall.ignore:
                         folders.append((name, within + name))
-                elif entry.is_symlink():
+                elif entry.is_symlink() or entry.is_dir():
                     if is_note_file(name) or entry.is_dir():
                         scan.add_issue(above + name, _LINK)
                 elif is_note_file(name):
@@ -437,9 +444,9 @@ class MemoryFiles:
 
 def path_inside(target: str, root: Root) -> str | None:
     """Return a path relative to the folder of a root if the root covers it, else None."""
-    if os.path.commonpath([root.folder, target]) != root.folder or target == root.folder:
+    if target == root.folder or not is_within(target, root.folder):
         return None
-    inside = os.path.relpath(target, root.folder).replace(os.sep, "/")
+    inside = relative_path(target, root.folder)
     is_below = inside == root.inside if root.is_file else not root.inside or inside.startswith(root.inside + "/")
     is_any = root.is_file or root.pattern is None
     return inside if is_below and (is_any or matches_glob(path_below(root, inside), root.pattern or "")) else None
@@ -475,7 +482,7 @@ def _drop_duplicates(scan: _Scan) -> None:
 
 
 def _relative(path: str, workspace: str) -> str:
-    relative = os.path.relpath(path, workspace).replace(os.sep, "/")
+    relative = relative_path(path, workspace)
     return "" if relative == "." else relative
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
+from mdrecall import platform
 from mdrecall.errors import FileBusy, NothingToWrite, PathRefused, ReadError
 from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside, write_error
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
@@ -138,7 +139,7 @@ def append_note(
     note = note._replace(folder=_existing_folder(workspace, note.folder))
     try:
         with open_folder(workspace, note.folder) as folder:
-            found = note._replace(name=_existing_name(note, os.listdir(folder)))
+            found = note._replace(name=_existing_name(note, platform.listdir(folder)))
             return append_to(
                 folder, found.name, found.shown, text, max_bytes=max_bytes, wait_s=wait_s,
                 after_blank_line=after_blank_line, author=author, finishes=finishes,
@@ -209,7 +210,7 @@ def create_file(
     try:
         with open_folder(workspace, folder_name) as folder, write_beside(folder, name, content, like) as temporary:
             if like is not None:
-                os.utime(temporary, ns=(like.st_atime_ns, like.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
+                platform.utime(temporary, ns=(like.st_atime_ns, like.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
             _give_name(folder, temporary, name)
     except FileExistsError as error:
         hint = "Nothing was written. Choose another name, add to that note instead, or move or delete it first."
@@ -222,12 +223,12 @@ def _give_name(folder: int, temporary: str, name: str) -> None:
     """Give a file its name, unless another file has it."""
     try:
         # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
-        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        platform.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
         # Some file systems, such as that of a memory card, have no links.
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS) or name in os.listdir(folder):
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS) or name in platform.listdir(folder):
             raise
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        platform.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _note_name(name: str, file: str) -> str:

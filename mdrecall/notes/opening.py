@@ -1,7 +1,7 @@
 """Open and read a file below a trusted folder, without following a symbolic link or waiting on a device.
 
-Every component is opened relative to the one before with O_NOFOLLOW, so that a path which is swapped for a link
-between a check and the opening cannot lead outside. O_NONBLOCK keeps a pipe from hanging the open.
+Every component is opened relative to the one before, without following it, so that a path which is swapped for a link
+between a check and the opening cannot lead outside. A pipe does not hang the open.
 """
 
 import codecs
@@ -10,11 +10,14 @@ import os
 import stat
 from typing import NamedTuple
 
+from mdrecall import platform
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError, SymlinkRefused
 from mdrecall.types.documents import Stamp
 
 #: SQLite's largest integer. Some inode numbers, and times in the far future, are larger.
 LARGEST = 2**63 - 1
+#: The inode of a stamp is 0 where a listing does not say it.
+LARGEST_INODE = LARGEST if platform.KNOWS_INODES else 0
 
 #: How much of a file tells if it is text.
 _HEAD_BYTES = 8192
@@ -22,8 +25,8 @@ _HEAD_BYTES = 8192
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
 _MAX_CONTROLS, _MAX_CONTROL_SHARE = 8, 0.05
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ROOT, _FOLDER = os.O_RDONLY | platform.FOLDER, os.O_RDONLY | platform.FOLDER | platform.NO_FOLLOW
+_FILE = os.O_RDONLY | platform.NO_FOLLOW | platform.NO_WAIT
 
 
 class OpenedFile(NamedTuple):
@@ -71,7 +74,7 @@ def open_parent(root: str, inside: str, *, shown: str) -> tuple[int, str]:
     *folders, name = inside.split("/")
     if not name or ".." in (name, *folders):
         raise NotAFile(f"{shown} is not a file.", path=shown)
-    folder = _open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, None, shown)
+    folder = _open(root, _ROOT, None, shown)
     try:
         for part in folders:
             deeper = _open(part, _FOLDER, folder, shown)
@@ -94,7 +97,7 @@ def open_in(folder: int, name: str, flags: int = _FILE, *, shown: str) -> int:
 
 def stamp_of(found: os.stat_result) -> Stamp:
     """Return the stamp of a file from its status."""
-    return found.st_size, found.st_mtime_ns & LARGEST, found.st_ctime_ns & LARGEST, found.st_ino & LARGEST
+    return found.st_size, found.st_mtime_ns & LARGEST, found.st_ctime_ns & LARGEST, found.st_ino & LARGEST_INODE
 
 
 def decode(data: bytes) -> str:
@@ -116,7 +119,7 @@ def is_binary(data: bytes) -> bool:
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:
     try:
-        return os.open(name, flags, dir_fd=folder)
+        return platform.open(name, flags, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and _is_link(name, folder):
             hint = "Copy the file into place, or add the folder it points to to extraPaths."
@@ -130,7 +133,8 @@ def _open(name: str, flags: int, folder: int | None, shown: str) -> int:
 
 def _is_link(name: str, folder: int | None) -> bool:
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        found = platform.stat(name, dir_fd=folder, follow_symlinks=False)
+        return stat.S_ISLNK(found.st_mode) or platform.is_junction(found)
     except OSError:
         return False
 

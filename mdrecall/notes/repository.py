@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from mdrecall.config.environment import find_locations
+from mdrecall.config.environment import find_locations, is_within
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
 from mdrecall.notes.opening import read_beginning
 from mdrecall.patterns import NOTE_ENDING, compile_later
@@ -63,7 +63,7 @@ def list_projects(folder: str, workspace: str) -> tuple[str, ...]:
     A repository inside that folder is a project of its own.
     """
     here, notes = (os.path.realpath(path) for path in (folder, workspace))
-    if os.path.commonpath((here, notes)) == notes and len(find_root(here)) <= len(notes):
+    if is_within(here, notes) and len(find_root(here)) <= len(notes):
         return ()
     return tuple(dict.fromkeys((project_of(folder), *project_keys(folder, notes))))
 

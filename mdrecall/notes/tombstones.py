@@ -17,6 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from mdrecall import platform
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
 from mdrecall.notes.opening import open_parent, read_below
@@ -42,7 +43,7 @@ _HEAD_BYTES = 200
 _KINDS = ("forget", "done", "undo")
 #: What comes of reading a line that somebody else has made.
 _UNUSABLE = (StopIteration, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError)
-_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | platform.NO_FOLLOW | platform.NO_WAIT
 
 #: The lines of each salt, every one once, in their order.
 _Lines: TypeAlias = dict[bytes, dict[bytes, None]]
@@ -101,14 +102,14 @@ class TombstoneFiles:
             raise StoreUnavailable(message, hint="Forget whole sessions, or delete the notes and rebuild the index.")
         try:
             with open_folder(self._workspace, _FOLDER) as folder:
-                file = os.open(os.path.basename(shown), _APPEND, 0o600, dir_fd=folder)
+                file = platform.open(os.path.basename(shown), _APPEND, 0o600, dir_fd=folder)
                 try:
                     found = os.fstat(file)
                     if not stat.S_ISREG(found.st_mode):
                         raise NotAFile(f"{shown} is not a regular file.", path=shown)
-                    head = b"" if b"\n" in os.pread(file, _HEAD_BYTES, 0) else _dump_head(salt)
+                    head = b"" if b"\n" in platform.pread(file, _HEAD_BYTES, 0) else _dump_head(salt)
                     # A machine that lost its power may have left half a line, which nobody reads.
-                    is_broken = found.st_size and os.pread(file, 1, found.st_size - 1) != b"\n"
+                    is_broken = found.st_size and platform.pread(file, 1, found.st_size - 1) != b"\n"
                     write_at_end(file, b"\n" * bool(is_broken) + head + data, found.st_size)
                 finally:
                     os.close(file)
@@ -142,7 +143,7 @@ class TombstoneFiles:
             return []
         found: list[tuple[str, int, int, int]] = []
         try:
-            with os.scandir(folder) as entries:
+            with platform.scandir(folder) as entries:
                 for count, entry in enumerate(entries):
                     if entry.name.endswith(_ENDING) and entry.is_file(follow_symlinks=False):
                         about = entry.stat(follow_symlinks=False)

@@ -12,7 +12,6 @@ is deleted and created again is no longer watched until the next ``refresh``.
 import ctypes
 import errno
 import os
-import select
 import stat
 import struct
 import sys
@@ -23,11 +22,13 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from mdrecall import platform
 from mdrecall.notes.files import MemoryFiles, Root
 from mdrecall.notes.opening import stamp_of
 from mdrecall.patterns import is_note_file
 from mdrecall.types.documents import Document, Listing, SourceName, Stamps
 
+_CLOSE_ON_EXEC: Final = 0x8_0000
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 _UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIR, _ONLYDIR = 0x2000, 0x4000, 0x8000, 0x4000_0000, 0x0100_0000
@@ -58,7 +59,7 @@ class FolderQueue:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._file: int = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._file: int = self._libc.inotify_init1(_CLOSE_ON_EXEC | platform.NO_WAIT)
         if self._file < 0:
             raise _last_error()
         # A user may have 128 of them: one that nobody closes must not stay open.
@@ -305,7 +306,7 @@ class FolderWatch:
         self._failure, self._unreadable = "", list[str]()
         reading, writing = os.pipe()
         self._woken, self._wake = os.fdopen(reading, "rb", 0), os.fdopen(writing, "wb", 0)
-        os.set_blocking(self._wake.fileno(), False)
+        platform.set_blocking(self._wake.fileno(), False)
 
     @property
     def folders(self) -> int:
@@ -331,10 +332,10 @@ class FolderWatch:
         end = time.monotonic() + timeout_s
         with self._lock:
             while not self._closed:
-                poll = select.poll()
-                poll.register(self._woken, select.POLLIN)
+                poll = platform.poll()
+                poll.register(self._woken, platform.POLLIN)
                 if self._queue:
-                    poll.register(self._queue, select.POLLIN)
+                    poll.register(self._queue, platform.POLLIN)
                 ready = [file for file, _ in poll.poll(max(0.0, end - time.monotonic()) * 1000)]
                 if self._woken.fileno() in ready:
                     self._woken.read(_READ_BYTES)

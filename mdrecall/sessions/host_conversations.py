@@ -18,6 +18,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
+from mdrecall import platform
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.config.workspace import HOSTS_FILE
@@ -188,7 +189,7 @@ class HostState:
         path = os.path.join(self.copies, copy_name(host, session))
         make_private_folder(os.path.dirname(path))
         with _writing(path):
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            file = platform.open(path, os.O_RDWR | os.O_CREAT | platform.NO_FOLLOW, 0o600)
             with os.fdopen(file, "r+b") as opened:
                 data = opened.read()
                 opened.truncate(opened.seek(data.rfind(b"\n") + 1))

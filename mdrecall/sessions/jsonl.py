@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
+from mdrecall import platform
 from mdrecall.errors import FileUnreadable
 from mdrecall.notes.opening import open_below, stamp_of
 from mdrecall.patterns import compile_later
@@ -63,7 +64,7 @@ class OpenJsonl(NamedTuple):
 
     def _read(self, start: int, end: int) -> bytes:
         """Return the bytes from ``start`` to ``end``; fewer, if the file has become shorter."""
-        return os.pread(self.file, max(0, end - start), start)
+        return platform.pread(self.file, max(0, end - start), start)
 
     def blocks(self, start: int, end: int | None = None) -> Iterator[bytes]:
         """Yield what follows an offset, up to another one or the size that the file had when it was opened."""
@@ -79,7 +80,7 @@ def open_jsonl(folder: str, inside: str, read_records: ReadRecords, *, shown: st
     file = open_below(folder, inside, shown=shown)
     try:
         stamp = stamp_of(os.fstat(file))
-        yield OpenJsonl(file, stamp, os.pread(file, _SEAL_BYTES, 0), read_records)
+        yield OpenJsonl(file, stamp, platform.pread(file, _SEAL_BYTES, 0), read_records)
     except OSError as error:
         raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
     finally:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdrecall import state_files
+from mdrecall import platform, state_files
 from mdrecall.errors import ReadError, SessionsError
 from mdrecall.locks import FileLock, openclaw_lock
 from mdrecall.notes.opening import stamp_of
@@ -269,11 +269,11 @@ def _replace(path: str, entries: dict[str, Any]) -> None:
         data = json.dumps(entries, indent=2).encode()
     # Only the holder of the lock uses this name; what a killed process left there is overwritten.
     name = f"{path}.mdrecall.tmp"
-    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    file = platform.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | platform.NO_FOLLOW, 0o600)
     try:
         with open(file, "wb") as new:
             with suppress(FileNotFoundError):
-                os.fchmod(new.fileno(), os.stat(path).st_mode & 0o777)
+                platform.fchmod(new.fileno(), os.stat(path).st_mode & 0o777)
             new.write(data)
             new.flush()
             os.fsync(new.fileno())

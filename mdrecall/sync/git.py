@@ -6,13 +6,13 @@ The remote is not trusted: its files are only read as blobs, and what a reposito
 import hashlib
 import os
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
+from mdrecall import platform
 from mdrecall.errors import SyncError
 from mdrecall.patterns import compile_later
 
@@ -191,7 +191,13 @@ class Git:
         pipe = subprocess.PIPE
         try:
             child = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environment, start_new_session=True
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=self._environment,
+                start_new_session=True,
+                creationflags=platform.OWN_CONSOLE,
             )
         except FileNotFoundError as error:
             raise SyncError("git is not installed.", hint="Install it; sync needs it.") from error
@@ -203,8 +209,7 @@ class Git:
         finally:
             if child.poll() is None:
                 # What git has started, such as ssh, ends with it.
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+                platform.kill_group(child.pid)
                 child.communicate()
         return subprocess.CompletedProcess([*command, arguments[0]], child.returncode, out, problems)
 

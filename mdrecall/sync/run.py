@@ -19,6 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from mdrecall import platform
 from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
@@ -201,7 +202,7 @@ class MemorySync:
         path, first, count = parse_citation(citation)
         lines = memory.read(path, from_line=first, max_chars=sys.maxsize).text.split("\n") if first else []
         cited = "\n".join((*lines[:count], *takewhile(lambda line: line.startswith("<!-- "), lines[count:]))).encode()
-        person = self._environment.get("USER") or os.uname().nodename
+        person = self._environment.get("USER") or platform.host_name()
         parts = ((entry, editing.sign(entry.text, person)) for entry in split_note(cited).body)
         data = "".join(f"{one.gap}{one.text if one.kind == 'heading' else new}\n" for one, new in parts).encode()
         if not data or not first or path_origin(path) in ("system", "untrusted"):
@@ -343,7 +344,7 @@ class MemorySync:
         """Say to the others when this machine synced last, and how much of what was forgotten it has cleared."""
         others, own = self.count_forgotten()
         cleared = min(self.state.get("cleared", 0), others) + own
-        record = {"name": os.uname().nodename, "day": time.strftime("%Y-%m-%d"), "cleared": cleared}
+        record = {"name": platform.host_name(), "day": time.strftime("%Y-%m-%d"), "cleared": cleared}
         if load(path := os.path.join(self._workspace, RECORDS, "machines", f"{self.machine}.json")) != record:
             save(path, record)
 
@@ -568,10 +569,10 @@ class MemorySync:
         """Write what is to be moved over the notes into files of their own; a note to remove has an empty one."""
         folder = f"stage-{os.urandom(4).hex()}"
         stage = {path: f"{folder}/{number}" for number, path in enumerate(changes)}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with editing.open_folder(self.folder, folder) as opened:
             for path, name in stage.items():
-                with open(os.open(os.path.basename(name), flags, 0o600, dir_fd=opened), "wb") as file:
+                with open(platform.open(os.path.basename(name), flags, 0o600, dir_fd=opened), "wb") as file:
                     editing.write_at_end(file.fileno(), target[1].get(path, b""), 0)
             editing.sync_folder(opened)
         state = self.state

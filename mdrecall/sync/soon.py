@@ -5,10 +5,10 @@ it imports next to nothing.
 """
 
 import os
-import sys
 import time
 from contextlib import suppress
 
+from mdrecall import platform
 from mdrecall.config.environment import find_locations
 from mdrecall.config.settings import Settings
 from mdrecall.notes.tombstones import read_machine
@@ -64,19 +64,9 @@ def start_soon(settings: Settings, *, is_news: bool = True) -> None:
     tries = read_failure(folder)[0]
     if tries and age_of(folder, FAILED) < min(30.0 * 2 ** min(tries, 10), _LONGEST_PAUSE_S):
         return
-    import subprocess
-    import threading
-
-    # Without -P, a repository that has a folder named like a module would have it run here.
-    command = [sys.executable, "-P", "-m", "mdrecall", "sync", "--soon" if is_news else "--quiet"]
-    command += ["--workspace", settings.workspace, "--agent", settings.agent_id]
-    quiet = subprocess.DEVNULL
+    about = ("--workspace", settings.workspace, "--agent", settings.agent_id)
     with suppress(OSError):
-        child = subprocess.Popen(
-            command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, cwd=settings.workspace
-        )
-        # A process that stays alive, such as a server, must take note of the end, or the child stays as a zombie.
-        threading.Thread(target=child.wait, daemon=True).start()
+        platform.run_detached("mdrecall", "sync", "--soon" if is_news else "--quiet", *about, cwd=settings.workspace)
 
 
 def describe_last(settings: Settings) -> str:

@@ -7,7 +7,6 @@ keys, and only to a public host.
 import base64
 import http.client
 import ipaddress
-import select
 import socket
 import ssl
 import string
@@ -20,6 +19,7 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
+from mdrecall import platform
 from mdrecall.types.documents import Secret
 
 #: A host that does not accept a connection within 10 seconds is down or unreachable.
@@ -260,8 +260,8 @@ class _Connection(http.client.HTTPConnection):
 
     def has_input(self) -> bool:
         """True if there is something to read though nothing was asked: the server has closed the connection."""
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
+        poll = platform.poll()
+        poll.register(self.sock, platform.POLLIN)
         return bool(poll.poll(0))
 
     def shut_down(self, is_late: bool = False) -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from mdrecall import platform
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, ModelFileError, install_command
 from mdrecall.extras.gguf import worker
 from mdrecall.extras.gguf.model_file import Header, check_header, fetch_model, parse_reference, read_stamp
@@ -160,6 +161,7 @@ def _start_process(folder: str) -> subprocess.Popen[str]:
             cwd=folder,
             env=environment,
             start_new_session=True,
+            creationflags=platform.OWN_CONSOLE,
             text=True,
             encoding="utf-8",
         )

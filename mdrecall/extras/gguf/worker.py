@@ -7,14 +7,17 @@ unexpected input. A process of its own contains all of that. Requests and answer
 import contextlib
 import json
 import os
-import resource
 import sys
 from typing import Any
 
 
 def main() -> None:
     """Load the model named in the first line, then embed or rerank texts until standard input ends."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Windows has neither such a module nor such files.
+    with contextlib.suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     server, failure = _load(json.loads(sys.stdin.readline()))

@@ -20,11 +20,11 @@ from typing import Literal
 
 from psycopg import ClientCursor
 
+from mdrecall import platform
 from mdrecall.errors import StoreBusy, StoreError, StoreUnavailable
 from mdrecall.extras.postgres.connect import Database, Transaction
 from mdrecall.extras.postgres.documents import PostgresChunks, PostgresDocuments, PostgresVectors
 from mdrecall.extras.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, grant
-from mdrecall.locks import is_alive
 from mdrecall.store.common import StampCache, make_job
 from mdrecall.types.documents import Embedding, Job
 from mdrecall.types.sync import ContentSizes, Holder
@@ -104,7 +104,7 @@ class Lease:
         with self._database.reading() as now:
             row = now.db.execute(_OWNER, (self._database.workspace, self._kind)).fetchone()
         machine = _identify_machine()
-        if row is None or not machine or not row[0].startswith(f"{machine} ") or is_alive(row[1]):
+        if row is None or not machine or not row[0].startswith(f"{machine} ") or platform.is_alive(row[1]):
             return False
         return self._execute(_RELEASE, (self._database.workspace, self._kind, row[0])) > 0
 

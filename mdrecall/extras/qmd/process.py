@@ -10,14 +10,13 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mdrecall import errors
+from mdrecall import errors, platform
 from mdrecall.config.settings import Settings
 from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.types.sync import Stop, never
@@ -227,6 +226,7 @@ def spawn(
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
+            creationflags=platform.OWN_CONSOLE,
             umask=_UMASK,
             bufsize=0,
         )
@@ -242,8 +242,8 @@ def spawn(
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
     """Kill a program that :func:`spawn` started, with everything in its process group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(PermissionError):
+        platform.kill_group(process.pid)
 
 
 def translate_failure(name: str, complaint: str, code: int = 1, ending: str = "failed") -> errors.BackendUnavailable:

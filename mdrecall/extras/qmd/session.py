@@ -7,7 +7,6 @@ import contextlib
 import io
 import json
 import os
-import select
 import subprocess
 import threading
 import time
@@ -15,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from mdrecall import platform
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, ProgramUnreadable
 from mdrecall.extras.qmd.database import file_identity
 from mdrecall.extras.qmd.process import kill_group, parse_tool_result, short_name, spawn, translate_failure
@@ -164,13 +164,13 @@ class Connection:
         with self._sending:
             try:
                 pipe = self._process.stdin.fileno()
-                poll = select.poll()
-                poll.register(pipe, select.POLLOUT)
+                poll = platform.poll()
+                poll.register(pipe, platform.POLLOUT)
                 while data:
                     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                         raise TimeoutError
                     # A pipe that is ready takes this much without blocking.
-                    data = data[os.write(pipe, data[: select.PIPE_BUF]) :]
+                    data = data[os.write(pipe, data[: platform.PIPE_BYTES]) :]
             except (OSError, ValueError) as error:
                 kill_group(self._process)
                 if threading.current_thread() is not self._reader:

@@ -9,7 +9,6 @@ lock on it, held for an instant.
 """
 
 import array
-import fcntl
 import json
 import os
 import stat
@@ -20,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import apsw
 
+from mdrecall import platform
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.sidecar_files import LOCKS
@@ -122,7 +122,7 @@ def sweep(path: str) -> None:
 def _sweep(path: str, guard: int | None) -> None:
     if guard is not None and not os.path.lexists(f"{path}-wal"):
         with suppress(OSError):
-            os.unlink(path + _GUARD)
+            platform.unlink(path + _GUARD)
 
 
 def _remove_strangers(path: str, known: list[int], opened: int) -> None:
@@ -142,8 +142,8 @@ def _lock(path: str, *, create: bool = True) -> Iterator[int | None]:
     until = time.monotonic() + _WAIT_S
     while True:
         try:
-            flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
-            file = os.open(path + _GUARD, flags, 0o600)
+            flags = os.O_RDWR | platform.NO_FOLLOW | (os.O_CREAT if create else 0)
+            file = platform.open(path + _GUARD, flags, 0o600)
         except OSError:
             yield None
             return
@@ -161,16 +161,15 @@ def _lock(path: str, *, create: bool = True) -> Iterator[int | None]:
 def _try_lock(file: int, path: str) -> bool:
     """Lock the guard's file; False if somebody else has, or has removed it since it was opened."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file), os.stat(path + _GUARD))
-    except (BlockingIOError, FileNotFoundError):
+        return platform.try_lock(file) and os.path.samestat(os.fstat(file), os.stat(path + _GUARD))
+    except FileNotFoundError:
         return False
 
 
 def _read(guard: int) -> list[int]:
     """Return the inodes of the database and of its log; nothing if it was never written down."""
     try:
-        known = json.loads(os.pread(guard, _RECORD_BYTES, 0))
+        known = json.loads(platform.pread(guard, _RECORD_BYTES, 0))
         return [int(number) for number in known]
     except (OSError, ValueError, TypeError):
         return []
@@ -179,7 +178,7 @@ def _read(guard: int) -> list[int]:
 def _write(guard: int, *inodes: int) -> None:
     if _read(guard) != [*inodes]:
         with suppress(OSError):
-            os.pwrite(guard, json.dumps(inodes).encode().ljust(_RECORD_BYTES), 0)
+            platform.pwrite(guard, json.dumps(inodes).encode().ljust(_RECORD_BYTES), 0)
 
 
 def _inode(path: str) -> int:

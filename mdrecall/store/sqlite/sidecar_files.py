@@ -5,8 +5,9 @@ import stat
 import time
 from contextlib import closing, suppress
 
+from mdrecall import platform
 from mdrecall.errors import StoreUnavailable
-from mdrecall.locks import FileLock, is_alive
+from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
 
 #: The endings of a database and of the files that SQLite keeps beside it.
@@ -88,7 +89,7 @@ def sweep_temporary_folders() -> None:
 
     for name in os.listdir(tempfile.gettempdir()):
         pid = name.removeprefix(_TEMPORARY).split("-")[0]
-        if name.startswith(_TEMPORARY) and pid.isdecimal() and not is_alive(int(pid)):
+        if name.startswith(_TEMPORARY) and pid.isdecimal() and not platform.is_alive(int(pid)):
             remove_folder(os.path.join(tempfile.gettempdir(), name))
 
 
@@ -113,7 +114,7 @@ def fix_permissions(path: str) -> None:
     for suffix in SIDE_FILES:
         with suppress(OSError):
             found = os.stat(path + suffix)
-            mine = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            mine = stat.S_ISREG(found.st_mode) and platform.is_own(found)
             if mine and found.st_mode & 0o600 != 0o600:
                 os.chmod(path + suffix, stat.S_IMODE(found.st_mode) | 0o600)
 
