@@ -54,10 +54,11 @@ def install_command(name: str, *, upgrade: bool = False) -> str:
     The packages of an extra are named one by one: pip does not know where mdrecall itself came from.
     """
     import re
-    import shlex
     import sys
     from importlib.metadata import PackageNotFoundError, requires
     from importlib.util import find_spec
+
+    from mdrecall import platform
 
     try:
         extra = re.compile(rf";.*\bextra == ['\"]{re.escape(name)}['\"]")
@@ -67,7 +68,7 @@ def install_command(name: str, *, upgrade: bool = False) -> str:
         wanted = [f"{__file__.rpartition('/mdrecall/')[0]}[{name}]"]
     is_there = find_spec("pip") is not None
     pip = [sys.executable, "-m", "pip", "install"] if is_there else ["uv", "pip", "install", "-p", sys.executable]
-    return shlex.join([*pip, *(["-U"] if upgrade else []), *wanted])
+    return platform.join_command([*pip, *(["-U"] if upgrade else []), *wanted])
 
 
 class ConfigError(RecallError):

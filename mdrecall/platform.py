@@ -6,6 +6,7 @@ mdrecall names a call that only one of them has.
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +24,18 @@ def run_detached(module: str, *arguments: str, cwd: str) -> None:
     child = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, cwd=cwd, **session)
     # A process that stays alive, such as a server, must take note of the end, or the child stays as a zombie.
     threading.Thread(target=child.wait, daemon=True).start()
+
+
+def join_command(arguments: Sequence[str]) -> str:
+    """Return a command as a shell reads it. On Windows that may be cmd, or the bash that comes with git."""
+    if IS_WINDOWS:
+        import re
+
+        plain = re.compile(r"[\w@+=:,.\\-]+")
+        return " ".join(part if plain.fullmatch(part) else f'"{part}"' for part in arguments)
+    import shlex
+
+    return shlex.join(arguments)
 
 
 if sys.platform == "win32":

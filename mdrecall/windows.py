@@ -35,7 +35,7 @@ _SHARE, _SHARE_REMOVAL = 0x1 | 0x2, 0x4
 _OPEN_LINK, _OPEN_FOLDER = 0x0020_0000, 0x0200_0000
 _CREATE_NEW, _CREATE_ALWAYS, _OPEN_EXISTING, _OPEN_ALWAYS, _TRUNCATE = 1, 2, 3, 4, 5
 _IS_LINK, _IS_NAME_OF_OTHER = 0x400, 0x2000_0000
-_DENIED, _SHARED_OTHERWISE, _BROKEN_PIPE, _BEING_REMOVED = 5, 32, 109, 0xC000_0056
+_DENIED, _SHARED_OTHERWISE, _LOCKED, _BROKEN_PIPE, _BEING_REMOVED = 5, 32, 33, 109, 0xC000_0056
 _IGNORE_ATTRIBUTES = 0x2 | 0x4
 _STILL_ACTIVE, _QUERY_PROCESS = 259, 0x1000
 #: Virus scanners and indexers open what was just written, for an instant.
@@ -58,9 +58,10 @@ for _function, *_types in (
     (_kernel.PeekNamedPipe, _HANDLE, _POINTER, _NUMBER, _POINTER, _POINTER, _POINTER),
     (_kernel.ReplaceFileW, _TEXT, _TEXT, _TEXT, _NUMBER, _POINTER, _POINTER),
     (_kernel.GetExitCodeProcess, _HANDLE, _POINTER),
+    (_kernel.LockFile, _HANDLE, _NUMBER, _NUMBER, _NUMBER, _NUMBER),
     (_kernel.CloseHandle, _HANDLE),
 ):
-    _function.argtypes = tuple(_types)
+    _function.argtypes = _types  # type: ignore[assignment]
 _kernel.CreateFileW.restype = _kernel.OpenProcess.restype = _HANDLE
 
 #: The place in a file belongs to all threads that have it open.
@@ -112,7 +113,7 @@ def _place(path: str, folder: int | None) -> str:
         return path
     if why := explain_bad_name(path):
         raise OSError(errno.EINVAL, why, path)
-    return f"{_path_of(folder)}\\{path}"
+    return os.path.join(_path_of(folder), path)
 
 
 def _path_of(folder: int | str) -> str:
@@ -209,11 +210,11 @@ def _at(file: int, at: int, act: Callable[[], _T]) -> _T:
 
 
 def try_lock(file: int) -> bool:
-    try:
-        _at(file, _LOCK_AT, lambda: msvcrt.locking(file, msvcrt.LK_NBLCK, 1))
-    except PermissionError:
-        return False
-    return True
+    if _kernel.LockFile(msvcrt.get_osfhandle(file), 0, _LOCK_AT >> 32, 1, 0):
+        return True
+    if ctypes.get_last_error() != _LOCKED:
+        raise ctypes.WinError(ctypes.get_last_error())
+    return False
 
 
 class _HasNumber(Protocol):

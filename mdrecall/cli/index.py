@@ -234,6 +234,7 @@ def _keep_warm(options: argparse.Namespace) -> int:
     announce_memory(loaded)
     if not can_answer(loaded):
         hint = "Set mdrecall.warm.enabled to true, and memory.backend to builtin."
+        hint = "Windows has none; every command does the work itself." if platform.IS_WINDOWS else hint
         raise RecallError("Warm mode is off for this memory.", hint=hint)
     if holder := find_warm_process(loaded):
         message = f"This memory is warm already: {describe_holder(holder)}."

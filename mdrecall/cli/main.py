@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, TextIO
 
 import mdrecall
+from mdrecall import platform
 from mdrecall.cli.options import Caller, CommandParser, UsageError
 from mdrecall.cli.output import hint_for, print_error, print_json
 from mdrecall.errors import RecallError
@@ -79,6 +80,7 @@ _OTHER_NAMES = {
     "restore": "import backup", "backup": "export", "add": "note", "remember": "note", "delete": "forget",
     "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
 }  # fmt: skip
+_EXPERIMENTAL = "On Windows mdrecall is experimental: please report what does not work."
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 _MORE_HELP = """\
 options:
@@ -119,12 +121,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             is_help = bool({"-h", "--help"} & set(arguments))
             print(_format_help() if is_help else f"mdrecall {mdrecall.__version__}", flush=True)
             return 0
-        return _run(_parse_options(arguments))
+        return _run_first(arguments) if platform.IS_WINDOWS else _run(_parse_options(arguments))
     except UsageError as error:
         print_error(error, error.hint, as_json="--json" in arguments)
         raise SystemExit(2) from error
     except OSError as error:
         return end_output(error)
+
+
+def _run_first(arguments: list[str]) -> int:
+    """Run a command. The first one that creates mdrecall's folder says what to expect of this system."""
+    from mdrecall.config.environment import find_locations
+
+    folder = find_locations(os.environ, os.getcwd()).own_state_dir
+    is_first = not os.path.exists(folder)
+    code = _run(_parse_options(arguments))
+    if is_first and os.path.exists(folder):
+        print(_EXPERIMENTAL, file=sys.stderr)
+    return code
 
 
 def end_output(error: OSError) -> int:

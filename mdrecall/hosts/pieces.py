@@ -7,12 +7,12 @@ server and instructions.
 import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import mdrecall
+from mdrecall import platform
 from mdrecall.config.environment import ProgramFolders
 from mdrecall.config.workspace import SHARED
 from mdrecall.errors import RecallError
@@ -88,7 +88,8 @@ class Site(NamedTuple):
 
     @property
     def shell_command(self) -> str:
-        return shlex.join(self.command)
+        # With slashes and quotes it is the same for every shell of Windows.
+        return platform.join_command([part.replace(os.sep, "/") for part in self.command])
 
 
 class Piece(NamedTuple):
@@ -288,9 +289,9 @@ def _for_codex(site: Site) -> Iterator[Piece]:
 
 def _for_copilot(site: Site) -> Iterator[Piece]:
     yield _server(site)
-    command = site.shell_command
+    shell, command = ("powershell", f"& {site.shell_command}") if platform.IS_WINDOWS else ("bash", site.shell_command)
     hooks = {
-        name: [{"type": "command", "bash": f"{command} hook {event} --host copilot", "timeoutSec": TIMEOUTS[event]}]
+        name: [{"type": "command", shell: f"{command} hook {event} --host copilot", "timeoutSec": TIMEOUTS[event]}]
         for event, name in _COPILOT_EVENTS.items()
     }
     yield own_file(site.path("{home}/.copilot/hooks/mdrecall.json", ""), _dump({"version": 1, "hooks": hooks}))

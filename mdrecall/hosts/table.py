@@ -1,5 +1,6 @@
 """The hosts, one row each: how a host is recognised, its events and answers."""
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -97,6 +98,7 @@ def find_host(name: str) -> Host | None:
 
 def recognise_host(transcript: str, env: Mapping[str, str]) -> Host | None:
     """Return the host that a hook runs for, by the path of its transcript, else by its environment."""
-    by_path = (host for host in HOSTS if host.transcript and re.search(host.transcript, transcript))
+    path = transcript.replace(os.sep, "/")
+    by_path = (host for host in HOSTS if host.transcript and re.search(host.transcript, path))
     by_variable = (host for host in HOSTS if host.variable and env.get(host.variable))
     return next(by_path, None) or next(by_variable, None)

@@ -113,7 +113,8 @@ def target_of(client: str, scope: str, folders: "ProgramFolders", project: str) 
     if scope == "project" and not found.project:
         raise RecallError(f"{client} has no configuration for a project.", hint="Leave out --scope.")
     support = os.path.join(folders.home, "Library", "Application Support")
-    support = support if sys.platform == "darwin" else folders.config
+    roaming = os.path.join(folders.home, "AppData", "Roaming")
+    support = support if sys.platform == "darwin" else roaming if platform.IS_WINDOWS else folders.config
     path = os.path.join(project, found.project) if scope == "project" else ""
     path = path or found.user.format(support=support, **folders._asdict())
     with_comments = f"{path}c"
@@ -129,8 +130,12 @@ def own_command() -> tuple[str, ...]:
 
     _refuse_cache(sys.prefix)
     beside = os.path.join(os.path.dirname(sys.executable), "mdrecall")
+    if platform.IS_WINDOWS:
+        import sysconfig
+
+        beside = os.path.join(sysconfig.get_path("scripts"), "mdrecall.exe")
     for path in (shutil.which("mdrecall"), shutil.which(beside)):
-        if path and os.path.realpath(path) == os.path.realpath(beside):
+        if path and os.path.normcase(os.path.realpath(path)) == os.path.normcase(os.path.realpath(beside)):
             return (os.path.abspath(path),)
     # -P: a host runs it in any folder, where Python would otherwise take a folder called mdrecall for this one.
     return (sys.executable, "-P", "-m", "mdrecall")

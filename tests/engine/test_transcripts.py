@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mdrecall import platform
 from mdrecall.engine import transcripts
 from mdrecall.errors import FileMissing, FileUnreadable
 from mdrecall.types.documents import Issue, Space, part_path
@@ -56,7 +57,7 @@ def test_only_what_was_appended_is_read(agent: TranscriptFolder, monkeypatch: py
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(os, "pread", counted)
+    monkeypatch.setattr(platform, "pread", counted)
     path = agent.write("a.jsonl", message("one more"))
     agent.indexer.sync()
     assert sum(read) < 30_000 < path.stat().st_size / 10
@@ -145,7 +146,7 @@ def test_what_tools_have_written_is_not_read_again_and_again(
     agent.indexer.sync()
     read: list[int] = []
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda *where: (found := pread(*where), read.append(len(found)))[0])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(platform, "pread", lambda *where: (found := pread(*where), read.append(len(found)))[0])  # type: ignore[func-returns-value]
     agent.write("a.jsonl", message("one more"))
     agent.indexer.sync()
     monkeypatch.undo()

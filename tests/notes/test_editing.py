@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mdrecall import platform
 from mdrecall.errors import FileChanged, FileUnwritable
 from mdrecall.notes import editing
 from mdrecall.notes.editing import LineEdit, edit_content, hash_content, remove_note, replace_content, replace_lines
@@ -162,7 +163,7 @@ def test_text_that_is_appended_just_before_the_note_is_replaced_is_kept(
             note.write("three\n".encode("utf-16-le"))
         rename(old, new, **folders)
 
-    monkeypatch.setattr(os, "rename", append_first)
+    monkeypatch.setattr(platform, "rename", append_first)
     replace_lines(str(tmp_path), "a.md", [LineEdit(1, 1, ("ONE",))], before)
     assert (tmp_path / "a.md").read_text("utf-16") == "ONE\ntwo\nthree\n"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mdrecall import platform
 from mdrecall.config.load import load
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.patterns import matches_glob
@@ -83,7 +84,7 @@ def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch:
         walked.append(os.fstat(folder).st_ino)
         return scandir(folder)
 
-    monkeypatch.setattr(os, "scandir", record)
+    monkeypatch.setattr(platform, "scandir", record)
     assert paths(workspace) == ["memory/people/priya.md"]
     assert len(walked) == len(set(walked)) == 3
 
