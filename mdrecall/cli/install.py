@@ -241,7 +241,7 @@ def install_client(options: argparse.Namespace) -> int:
         hosts.apply_install(change)
     print(f"{entry.name} is {'now' if change.files else 'already'} in {where}. {_describe_memory(entry)}")
     _print_new(change)
-    if is_openclaw and "slot" not in site.options:
+    if is_openclaw:
         print("OpenClaw's own memory stays on. To put mdrecall in its place, run `mdrecall install openclaw`.")
     if is_openclaw and "agents" not in site.options:
         print("To tell the agent to search this memory, run this again with --agents-md.")
@@ -332,8 +332,6 @@ def _choose_pieces(options: argparse.Namespace, site: Site) -> dict[str, str]:
     """Return what is chosen for OpenClaw's server now, and what was chosen before and stays."""
     hosts.require_openclaw(site, _state_dir())
     chosen = {**(hosts.read_options(site, _state_dir()) or {}), **site.options}
-    if options.replace_memory and "slot" not in chosen:
-        chosen["slot"] = _read_value(site.folders.openclaw, "plugins", "slots", "memory")
     if options.agents_md and "agents" not in chosen:
         agent = options.agent[0] if options.agent else None
         workspace = load(agent=agent, is_automatic=True).settings.workspace

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.memory import Memory
 
-_ONLY_OPENCLAW = ("replace_memory", "agents_md")
+_ONLY_OPENCLAW = ("agents_md",)
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print", *_ONLY_OPENCLAW)
 
 
@@ -35,7 +35,6 @@ def add_mcp(parser: CommandParser) -> None:
     parser.flag("--dry-run", "install: show what would change without writing it")
     about = "install: print the lines to add without writing them; without CLIENT, those that most clients accept"
     parser.flag("--print", about)
-    parser.flag("--replace-memory", "install openclaw: switch OpenClaw's own memory off (plugins.slots.memory: none)")
     parser.flag("--agents-md", "install openclaw: tell the agent to search its memory, in AGENTS.md of its workspace")
     add_served(parser)
 

@@ -186,8 +186,7 @@ def choose_slot(site: Site, state_dir: str, workspace: str | None) -> Mapping[st
         before = split_provider(read_text(os.path.join(home, "config.yaml")) or "")[1]
         return read_options(site, state_dir) or ({"provider": before} if before else {})
     require_openclaw(site)
-    earlier = read_options(site, state_dir) or {}
-    if "core" in earlier:
+    if "core" in (earlier := read_options(site, state_dir) or {}):
         return earlier
     found: list[Any] = [None] * 3
     # A file that cannot be read is not changed either, which is said then.
@@ -195,9 +194,7 @@ def choose_slot(site: Site, state_dir: str, workspace: str | None) -> Mapping[st
         text = read_text(site.folders.openclaw) or ""
         places = (("slots", "memory"), ("entries", "memory-core", "enabled"), ("allow",))
         found = [get_value(text, ("plugins", *keys)) for keys in places]
-    # `mcp install --replace-memory` has emptied the slot, and is undone now.
-    slot = (earlier["slot"] or None) if "slot" in earlier else found[0]
-    return {"slot": json.dumps(slot), "core": json.dumps(found[1])} | ({"allow": "yes"} if found[2] else {})
+    return {"slot": json.dumps(found[0]), "core": json.dumps(found[1])} | ({"allow": "yes"} if found[2] else {})
 
 
 def _receipt_path(site: Site, state_dir: str) -> str:

@@ -329,13 +329,11 @@ def _for_opencode(site: Site) -> Iterator[Piece]:
 
 
 def _for_client(site: Site) -> Iterator[Piece]:
-    """The server ``name`` of a ``client``; in OpenClaw, if chosen, an empty slot (``slot`` was in it) and a section."""
+    """The server ``name`` of a ``client``, and in OpenClaw, if chosen, a section of instructions."""
     name, client = site.options["name"], site.options["client"]
     target = target_of(client, site.scope, site.folders, site.project)
     path, values = os.path.realpath(target.path), target.client.values(Entry(name, site.command[0], site.command[1:]))
     yield server_entry(path, target.place(name), values)
-    if "slot" in site.options:
-        yield json_value(path, ("plugins", "slots", "memory"), "none", site.options["slot"] or None)
     if agents := site.options.get("agents"):
         yield section(agents, OPENCLAW_INSTRUCTIONS.format(name=name))
 
@@ -358,13 +356,18 @@ def _for_openclaw(site: Site) -> Iterator[Piece]:
 
     ``slot`` and ``core``, as JSON, are what was there before; ``allow`` is set if OpenClaw loads only listed plugins.
     """
+    from mdrecall.sessions.flush import SYSTEM_PROMPT, USER_PROMPT
+    from mdrecall.tools.notes import GET, SEARCH
+
     if "client" in site.options:
         yield from _for_client(site)
         return
     path = os.path.realpath(target_of("openclaw", site.scope, site.folders, site.project).path)
+    tools = {spec.name: {"description": spec.description, "parameters": spec.parameters} for spec in (SEARCH, GET)}
+    texts = {"tools": tools, "flush": {"user": USER_PROMPT, "system": SYSTEM_PROMPT}}
     for name in ("index.js", "openclaw.plugin.json", "package.json", "texts.json"):
-        file = os.path.join(site.folders.openclaw_state, "extensions", OPENCLAW_PLUGIN, name)
-        yield own_file(file, _read(f"../openclaw/{name}"))
+        text = json.dumps(texts, indent=2) + "\n" if name == "texts.json" else _read(f"../openclaw/{name}")
+        yield own_file(os.path.join(site.folders.openclaw_state, "extensions", OPENCLAW_PLUGIN, name), text)
     slot, core = (json.loads(site.options.get(name, "null")) for name in ("slot", "core"))
     yield json_value(path, ("plugins", "slots", "memory"), OPENCLAW_PLUGIN, slot)
     # OpenClaw loads it although it is not in the slot, and then its tools win over those of the same name.

@@ -41,12 +41,12 @@ _INSTRUCTIONS = (
     (_READ_ONLY, compile_later(r"\bread.only\b", re.IGNORECASE)),
 )
 
-_USER = (
+USER_PROMPT = (
     "Memory flush before compaction: soon only a summary of this conversation will be left. Store now what will matter"
     " later, such as decisions, facts, preferences, names, dates and open tasks."
     f" {_TARGET} {_APPEND} {_READ_ONLY} {_SILENCE}"
 )
-_SYSTEM = (
+SYSTEM_PROMPT = (
     "This turn is a memory flush: the conversation is about to be compacted, and nobody reads your answer. Write"
     " durable memories to memory/YYYY-MM-DD.md, then end the turn."
     f" {_APPEND} {_READ_ONLY} Usually {NO_REPLY} is the right answer."
@@ -205,7 +205,7 @@ def make_prompts(
     """Return the prompts of a flush. Custom ones are completed; ``extra_system`` is the rest of the system prompt."""
     asked, added = (
         _complete(custom, built_in).replace(_DATE, str(moment.date()))
-        for custom, built_in in ((user, _USER), (system, _SYSTEM))
+        for custom, built_in in ((user, USER_PROMPT), (system, SYSTEM_PROMPT))
     )
     if _TIME_LINE not in asked:
         asked += f"\n{_TIME_LINE} {time_words(moment, twelve_hours=twelve_hours)} ({_zone_label(moment)})"

@@ -39,7 +39,7 @@ def run(action: str, *options: str) -> int:
     return main(["mcp", action, "openclaw", *options])
 
 
-@pytest.mark.parametrize("options", [(), ("--replace-memory",), ("--agents-md", "--replace-memory")])
+@pytest.mark.parametrize("options", [(), ("--agents-md",)])
 @pytest.mark.parametrize("text", CONFIGS)
 def test_the_undo_restores_every_byte(home: Path, text: str, options: tuple[str, ...]) -> None:
     file, agents = home / ".openclaw/openclaw.json", home / ".openclaw/workspace/AGENTS.md"
@@ -48,8 +48,7 @@ def test_the_undo_restores_every_byte(home: Path, text: str, options: tuple[str,
     assert run("install", *options) == 0
     written = pyjson5.decode(file.read_text())
     assert written["mcp"]["servers"]["mdrecall"]["args"][-3:] == ["mcp", "--session-key", "explicit:openclaw"]
-    slot = written.get("plugins", {}).get("slots", {}).get("memory")
-    assert slot == "none" if "--replace-memory" in options else slot != "none" or "none" in text
+    assert written.get("plugins") == (pyjson5.decode(text).get("plugins") if text else None)
     assert ("mdrecall__memory_search" in agents.read_text()) == ("--agents-md" in options)
     assert run("install", *options) == 0
     assert run("uninstall") == 0
@@ -62,9 +61,8 @@ def test_the_undo_restores_every_byte(home: Path, text: str, options: tuple[str,
 def test_what_is_chosen_later_is_undone_with_the_rest(home: Path) -> None:
     file = home / ".openclaw/openclaw.json"
     file.write_text("{}")
-    for options in ((), ("--replace-memory",), ("--agents-md",)):
+    for options in ((), ("--agents-md",)):
         assert run("install", *options) == 0
-    assert json.loads(file.read_text())["plugins"] == {"slots": {"memory": "none"}}
     assert (home / ".openclaw/workspace/AGENTS.md").exists()
     assert run("uninstall") == 0
     assert file.read_text() == "{}"
@@ -74,10 +72,10 @@ def test_what_is_chosen_later_is_undone_with_the_rest(home: Path) -> None:
 def test_what_openclaw_has_changed_since_stays(home: Path) -> None:
     file = home / ".openclaw/openclaw.json"
     file.write_text('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
-    assert run("install", "--replace-memory") == 0
+    assert main(["install", "openclaw"]) == 0
     values = json.loads(file.read_text()) | {"meta": {"lastTouchedVersion": "2026.9.6"}}
     file.write_text(json.dumps(values, indent=4))
-    assert run("uninstall") == 0
+    assert main(["install", "openclaw", "--remove"]) == 0
     assert json.loads(file.read_text()) == {
         "plugins": {"slots": {"memory": "memory-lancedb"}},
         "meta": {"lastTouchedVersion": "2026.9.6"},
@@ -90,8 +88,8 @@ def test_a_dry_run_and_a_missing_file_change_nothing(home: Path, capsys: pytest.
     assert "There is no configuration of OpenClaw" in capsys.readouterr().err
     assert not file.exists()
     file.write_text("{}")
-    assert run("install", "--dry-run", "--replace-memory") == 0
-    assert '+      "memory": "none"' in capsys.readouterr().out
+    assert run("install", "--dry-run") == 0
+    assert '+      "mdrecall": {' in capsys.readouterr().out
     assert file.read_text() == "{}"
     assert not (home / "own/installed").exists()
     assert run("install", "--name", "recall") == 0
@@ -115,7 +113,7 @@ def test_a_file_that_cannot_be_edited_is_left_alone(home: Path, capsys: pytest.C
     file = home / ".openclaw/openclaw.json"
     for text in ("{a: 0x10}", '{"mcp": []}', '{"mcp": {"servers": 5}}'):
         file.write_text(text)
-        assert run("install", "--replace-memory") == 2
+        assert run("install") == 2
         assert "was not changed" in capsys.readouterr().err
         assert file.read_text() == text
 
@@ -161,7 +159,7 @@ def test_the_plugin_replaces_the_server_and_one_undo_takes_both_back(
 ) -> None:
     file, text = home / ".openclaw/openclaw.json", '{"plugins": {"slots": {"memory": "memory-lancedb"}}}'
     file.write_text(text)
-    assert run("install", "--replace-memory") == 0
+    assert run("install") == 0
     assert main(["install", "openclaw"]) == 0
     assert "mcp" not in json.loads(file.read_text())
     assert run("install") == 2
@@ -192,9 +190,8 @@ def test_the_plugin_is_for_every_agent(
     assert (home / ".openclaw/openclaw.json").read_text() == "{}"
 
 
-@pytest.mark.parametrize("option", ["--replace-memory", "--agents-md"])
-def test_its_options_are_for_openclaw_only(home: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mcp", "install", "cursor", option]) == 2
+def test_its_option_is_for_openclaw_only(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "install", "cursor", "--agents-md"]) == 2
     assert "works only with `mdrecall mcp install openclaw`" in capsys.readouterr().err
 
 

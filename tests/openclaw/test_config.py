@@ -81,7 +81,7 @@ def test_the_file_is_valid_with_the_server_in_it(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
     file = openclaw.state / "openclaw.json"
     before = file.read_bytes()
-    assert main(["mcp", "install", "openclaw", "--replace-memory", "--agents-md"]) == 0
+    assert main(["mcp", "install", "openclaw", "--agents-md"]) == 0
     validated = openclaw.run("config", "validate")
     assert validated.code == 0, validated
     assert main(["mcp", "uninstall", "openclaw"]) == 0
@@ -103,7 +103,7 @@ def test_an_agent_finds_and_calls_the_server(taught: Model, tmp_path: Path, monk
     openclaw.env["MDRECALL_STATE_DIR"] = str(tmp_path / "own")
     for name in ("HOME", "OPENCLAW_STATE_DIR", "MDRECALL_STATE_DIR"):
         monkeypatch.setenv(name, openclaw.env[name])
-    assert main(["mcp", "install", "openclaw", "--replace-memory", "--agents-md"]) == 0
+    assert main(["mcp", "install", "openclaw", "--agents-md"]) == 0
     with openclaw.gateway() as gateway:
         assert gateway.say("agent:main:main", "Where is the tandem?") == "In the dock."
     *_, last = taught.requests_with("Where is the tandem?")
