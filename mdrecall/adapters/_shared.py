@@ -1,17 +1,18 @@
-"""What the adapters have in common: choosing tools, importing a framework, and looking at files without links."""
+"""What the adapters have in common: choosing tools, importing a framework, and changing files that others change."""
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 
-from mdrecall import platform
-from mdrecall.errors import FileMissing, PackageMissing, ReadError, install_command
+from mdrecall.errors import FileBusy, FileChanged, PackageMissing, install_command
 from mdrecall.memory import Memory
-from mdrecall.notes.opening import open_parent
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset, ToolSpec
+
+_T = TypeVar("_T")
+#: How often a change is tried again.
+_TRIES = 20
 
 
 def toolset_from(tools: Toolset | Memory, session_key: str = "") -> Toolset:
@@ -39,31 +40,9 @@ def require_extra(extra: str) -> Iterator[None]:
         raise PackageMissing(f"The adapter for {extra} cannot be used: {error}.", extra=extra, hint=hint) from error
 
 
-def find_status(workspace: str, inside: str) -> os.stat_result | None:
-    """Return the status of a file or folder of the workspace, None if there is none; no link is followed."""
-    try:
-        above, name = open_parent(workspace, inside, shown=inside)
-    except FileMissing:
-        return None
-    try:
-        return platform.stat(name, dir_fd=above, follow_symlinks=False)
-    except OSError:
-        return None
-    finally:
-        os.close(above)
-
-
-def list_folder(workspace: str, inside: str) -> list[tuple[str, os.stat_result]]:
-    """Return what a folder of the workspace holds, each name with its status; no link is followed."""
-    try:
-        folder, _ = open_parent(workspace, f"{inside}/x", shown=inside)
-    except ReadError:
-        return []
-    try:
-        with platform.scandir(folder) as entries:
-            return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
-    except FileNotFoundError:
-        # One of them was removed meanwhile.
-        return list_folder(workspace, inside)
-    finally:
-        os.close(folder)
+def try_again(name: str, change: Callable[[], _T]) -> _T:
+    """Return what a change returns; make it again if another process has changed the same file meanwhile."""
+    for _ in range(_TRIES):
+        with suppress(FileChanged):
+            return change()
+    raise FileBusy(f"Other processes keep changing {name}.", path=name)

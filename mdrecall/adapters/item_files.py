@@ -10,24 +10,26 @@ import json
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
-from mdrecall.adapters._shared import find_status, list_folder
+from mdrecall.adapters._shared import try_again
+from mdrecall.engine.open import follow_files
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, ReadError
 from mdrecall.memory import Memory
-from mdrecall.notes.editing import hash_content, remove_note, replace_content
-from mdrecall.notes.files import AGENT_FILES
+from mdrecall.notes.editing import change_error, hash_content, remove_note, replace_content
+from mdrecall.notes.files import AGENT_FILES, MemoryFiles
 from mdrecall.notes.notes import create_file
-from mdrecall.notes.opening import open_below, read_below, stamp_of
+from mdrecall.notes.opening import find_status, open_below, read_below, stamp_of
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, compile_later
 from mdrecall.sync.soon import start_soon
 from mdrecall.text.annotations import STORE_FOLDER
 from mdrecall.text.tombstones import FORGOTTEN, Tombstones
+from mdrecall.types.documents import Listing, Stamp
 
 #: The fields that are the body if they are texts, the first one that is; else the only text is.
 _BODIES = ("text", "content", "memory")
@@ -40,8 +42,6 @@ _LINE = "- "
 #: Control characters that an editor may change or not show, and half characters, which no file can have.
 _UNSAFE = compile_later("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _HALVES = compile_later("[\ud800-\udfff]")
-#: How often a change is tried again because another process has changed the file meanwhile.
-_TRIES = 20
 #: How many items are cached, so that a search need not read their files again.
 _MAX_KEPT = 20_000
 
@@ -49,12 +49,12 @@ _MAX_KEPT = 20_000
 class StoredItem:
     """An item as its file has it."""
 
-    __slots__ = ("created", "hash", "index", "inside", "key", "namespace", "ttl", "updated", "value")
+    __slots__ = ("created", "hash", "index", "inside", "key", "namespace", "read", "ttl", "updated", "value")
 
     def __init__(self, inside: str, namespace: tuple[str, ...], key: str, value: dict[str, Any], at: datetime) -> None:
         self.inside = inside
         self.namespace, self.key, self.value = namespace, key, value
-        self.created = self.updated = at
+        self.created = self.updated = self.read = at
         self.ttl: float | None = None
         """After how many minutes without a read or a change it expires."""
         self.index: bool | list[str] | None = None
@@ -69,15 +69,21 @@ class ItemFiles:
         self._settings = memory.settings
         self._workspace = memory.settings.workspace
         self._forgotten = open_tombstones(memory.settings)
-        self._kept: dict[str, tuple[object, StoredItem | None]] = {}
+        files = MemoryFiles(memory.settings, os.sep, only=STORE_FOLDER)
+        self._files = follow_files(memory.settings, files) or files
+        self._kept: dict[str, tuple[Stamp, str, StoredItem]] = {}
+        self._listed: tuple[Listing, str, list[StoredItem]] | None = None
 
     def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
         """Return an item; None if it is missing or has expired. Raise a ``ReadError`` if its file cannot be read."""
         forgotten = self._forgotten.load()
         for inside in self._places(namespace, key):
-            found = self._load(inside, find_status(self._workspace, inside), forgotten)
-            if found and (found.namespace, found.key) == (namespace, key):
-                return found
+            about = find_status(self._workspace, inside)
+            if about and stat.S_ISREG(about.st_mode):
+                with suppress(FileMissing):
+                    found = self._load(inside, stamp_of(about), forgotten)
+                    if (found.namespace, found.key) == (namespace, key) and self._is_alive(found):
+                        return found
         return None
 
     def put(
@@ -86,7 +92,8 @@ class ItemFiles:
     ) -> None:  # fmt: skip
         """Write an item; raise ``ArgumentError`` if the value is not JSON."""
         masked = _mask(_copy(key, value), self._forgotten.load())
-        for _ in range(_TRIES):
+
+        def write() -> None:
             before = self.get(namespace, key)
             inside = before.inside if before else self._find_free(namespace, key)
             item = StoredItem(inside, namespace, key, masked, datetime.now(UTC))
@@ -95,29 +102,31 @@ class ItemFiles:
             data = dump_item(item).encode()
             if len(data) > self._settings.mdrecall.max_file_bytes:
                 raise ArgumentError(f"The value of {key!r} is too large: {len(data):,} bytes.", name="value")
-            with suppress(FileChanged, FileBusy):
-                if before:
-                    replace_content(self._workspace, inside, data, before.hash)
-                else:
+            if before:
+                replace_content(self._workspace, inside, data, before.hash)
+            else:
+                try:
                     create_file(self._workspace, inside, data)
-                return
-        raise FileBusy(f"Other processes keep changing the item {key!r}.", path=inside)
+                except FileBusy as error:
+                    raise change_error(inside) from error
+            # Several changes within a moment may leave a file with the same stamp.
+            self._kept.pop(inside, None)
+
+        try_again(f"the item {key!r}", write)
 
     def delete(self, namespace: tuple[str, ...], key: str) -> None:
         """Delete the file of an item, if there is one."""
-        while found := self.get(namespace, key):
-            with suppress(FileChanged):
+
+        def remove() -> None:
+            if found := self.get(namespace, key):
                 self._remove(found)
 
-    def list(self, prefix: tuple[str, ...]) -> list[StoredItem]:
+        try_again(f"the item {key!r}", remove)
+
+    def find(self, prefix: tuple[str, ...]) -> list[StoredItem]:
         """Return the items below a namespace, the last changed first; what cannot be read is left out."""
-        items: list[StoredItem] = []
-        forgotten = self._forgotten.load()
-        for inside, about in self._walk(self.folder(prefix)):
-            with suppress(ReadError):
-                found = self._load(inside, about, forgotten)
-                items += [found] if found and found.namespace[: len(prefix)] == prefix else []
-        return sorted(items, key=lambda item: (-item.updated.timestamp(), item.namespace, item.key))
+        depth = len(prefix)
+        return [item for item in self._list_all() if item.namespace[:depth] == prefix and self._is_alive(item)]
 
     def refresh(self, item: StoredItem) -> None:
         """Restart the expiry time of an item."""
@@ -131,11 +140,7 @@ class ItemFiles:
 
     def sweep(self) -> int:
         """Delete the files of items that have expired, and return how many they were."""
-        count, forgotten = 0, self._forgotten.load()
-        for inside, about in self._walk(STORE_FOLDER):
-            with suppress(ReadError):
-                count += self._load(inside, about, forgotten) is None and find_status(self._workspace, inside) is None
-        return count
+        return sum(not self._is_alive(item) for item in self._list_all())
 
     def folder(self, namespace: tuple[str, ...]) -> str:
         """Return the folder of a namespace in the workspace."""
@@ -176,30 +181,43 @@ class ItemFiles:
             return f"{kept}~{hash_content(name.encode('utf-8', 'surrogatepass'))[:16]}"
         return encoded
 
-    def _load(self, inside: str, about: os.stat_result | None, forgotten: Tombstones) -> StoredItem | None:
-        """Return the item of a file; None if there is none. One that has expired is deleted."""
-        if about is None or not stat.S_ISREG(about.st_mode):
-            return None
-        stamp = (stamp_of(about), forgotten.fingerprint)
+    def _list_all(self) -> list[StoredItem]:
+        """Return every item, the last changed first. While nothing has changed, that is the same list."""
+        listing, forgotten = self._files.scan(), self._forgotten.load()
+        listed = self._listed
+        if listed and listed[0] is listing and listed[1] == forgotten.fingerprint:
+            return listed[2]
+        for inside in self._kept.keys() - listing.stamps.keys():
+            self._kept.pop(inside, None)
+        items: list[StoredItem] = []
+        for inside, stamp in listing.stamps.items():
+            with suppress(ReadError):
+                items += [self._load(inside, stamp, forgotten)]
+        items.sort(key=lambda item: (-item.updated.timestamp(), item.namespace, item.key))
+        self._listed = (listing, forgotten.fingerprint, items) if len(items) <= _MAX_KEPT else None
+        return items
+
+    def _is_alive(self, item: StoredItem) -> bool:
+        """True unless an item has expired; then it is deleted."""
+        if item.ttl is None or datetime.now(UTC).timestamp() <= item.read.timestamp() + item.ttl * 60:
+            return True
+        with suppress(FileChanged, FileMissing):
+            self._remove(item)
+        return False
+
+    def _load(self, inside: str, stamp: Stamp, forgotten: Tombstones) -> StoredItem:
+        """Return the item of a file. Raise a ``ReadError`` if it cannot be read."""
         known = self._kept.get(inside)
-        if known is None or known[0] != stamp:
+        if known is None or known[0] != stamp or known[1] != forgotten.fingerprint:
             if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
-            known = self._kept[inside] = stamp, self._read(inside, about, forgotten)
-        item = known[1]
-        if item and item.ttl is not None and datetime.now(UTC).timestamp() > about.st_mtime + item.ttl * 60:
-            with suppress(FileChanged):
-                self._remove(item)
-            return None
-        return item
+            known = self._kept[inside] = stamp, forgotten.fingerprint, self._read(inside, stamp, forgotten)
+        return known[2]
 
-    def _read(self, inside: str, about: os.stat_result, forgotten: Tombstones) -> StoredItem | None:
+    def _read(self, inside: str, stamp: Stamp, forgotten: Tombstones) -> StoredItem:
         max_bytes = self._settings.mdrecall.max_file_bytes
-        try:
-            data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes).data
-        except FileMissing:
-            return None
-        item = parse_item(data.decode(errors="replace"), inside, datetime.fromtimestamp(about.st_mtime, UTC))
+        data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes).data
+        item = parse_item(data.decode(errors="replace"), inside, datetime.fromtimestamp(stamp[1] / 1e9, UTC))
         item.value, item.hash = _mask(item.value, forgotten), hash_content(data)
         return item
 
@@ -211,17 +229,6 @@ class ItemFiles:
             while folder != STORE_FOLDER:
                 os.rmdir(os.path.join(self._workspace, folder))
                 folder = os.path.dirname(folder)
-
-    def _walk(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield every file below a folder with its status; links and hidden files are left out."""
-        waiting = [folder]
-        while waiting:
-            above = waiting.pop()
-            for name, about in list_folder(self._workspace, above):
-                if stat.S_ISDIR(about.st_mode):
-                    waiting.append(f"{above}/{name}")
-                elif name.endswith(NOTE_ENDING) and not name.startswith("."):
-                    yield f"{above}/{name}", about
 
 
 def dump_item(item: StoredItem) -> str:

@@ -38,6 +38,7 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
     """
     with require_extra("langgraph"):
         from langgraph.store.base import BaseStore, GetOp, Item, ListNamespacesOp, PutOp, SearchItem, SearchOp
+        from langgraph.store.base import validate_op_namespace as validate
     from mdrecall.adapters.item_files import ItemFiles
 
     files = ItemFiles(memory)
@@ -52,6 +53,9 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
         def batch(self, ops: Iterable[Any]) -> list[Any]:
             results: list[Any] = []
             puts: dict[tuple[tuple[str, ...], str], Any] = {}
+            ops = list(ops)
+            for op in ops:
+                validate(op)
             for op in ops:
                 if isinstance(op, PutOp):
                     puts[op.namespace, op.key] = op
@@ -61,7 +65,7 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
                 elif isinstance(op, SearchOp):
                     results.append(self._search(op))
                 elif isinstance(op, ListNamespacesOp):
-                    results.append(_list_namespaces({item.namespace for item in files.list(())}, op))
+                    results.append(_list_namespaces({item.namespace for item in files.find(())}, op))
                 else:
                     raise ValueError(f"Unknown operation type: {type(op)}")
             for op in puts.values():
@@ -88,13 +92,14 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
             return Item(**_fields(found)) if found else None
 
         def _search(self, op: SearchOp) -> list[SearchItem]:
-            items = [item for item in files.list(op.namespace_prefix) if _matches(item.value, op.filter or {})]
+            prefix, matches = tuple(op.namespace_prefix), _match_fields(op.filter or {})
+            items = [item for item in files.find(prefix) if matches(item.value)]
             scores: Mapping[str, float] = {}
             if op.query:
                 known = {item.inside: item for item in items if item.index is not False}
                 want, items = min(op.offset + op.limit, len(known)), []
                 for most in (want * (_SHARE_FILTERED if op.filter else _SHARE), _MOST) if want else ():
-                    scores, is_all = self._rank(op, most)
+                    scores, is_all = self._rank(op.query, files.folder(prefix), most)
                     items = [known[inside] for inside in scores if inside in known]
                     if is_all or len(items) >= want:
                         break
@@ -103,14 +108,13 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
                 files.refresh(item)
             return [SearchItem(**_fields(item), score=scores.get(item.inside)) for item in shown]
 
-        def _rank(self, op: SearchOp, most: int) -> tuple[dict[str, float], bool]:
+        def _rank(self, query: str, folder: str, most: int) -> tuple[dict[str, float], bool]:
             """Return the paths that a query finds, best first, with their scores; True if there are no more."""
             if self._puts > _FEW:
                 with suppress(RecallError):
                     memory.sync()
             self._puts = 0
-            folder = files.folder(op.namespace_prefix)
-            found = memory.search(op.query, paths=[folder], source="memory", min_score=0.0, max_results=most)
+            found = memory.search(query, paths=[folder], source="memory", min_score=0.0, max_results=most)
             scores: dict[str, float] = {}
             for result in found:
                 scores.setdefault(result.path, result.score)
@@ -131,19 +135,23 @@ def _fields(item: "StoredItem") -> dict[str, Any]:
     }
 
 
-def _matches(value: Any, wanted: Mapping[str, Any]) -> bool:
-    """True if the fields of a value are as a filter says."""
-    return all(_compare(value.get(name), each) for name, each in wanted.items())
+def _match_fields(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
+    """Return what says if the fields of a value are as a filter wants them."""
+    tests = [(name, _match(each)) for name, each in wanted.items()]
+    return lambda value: all(test(value.get(name)) for name, test in tests)
 
 
-def _compare(value: Any, wanted: Any) -> bool:
+def _match(wanted: Any) -> Callable[[Any], bool]:
     if not isinstance(wanted, dict):
-        return bool(value == (list(wanted) if isinstance(wanted, tuple) else wanted))
+        exact = list(wanted) if isinstance(wanted, tuple) else wanted
+        return lambda value: bool(value == exact)
     if not any(name.startswith("$") for name in wanted):
-        return isinstance(value, dict) and _matches(value, wanted)
+        fields = _match_fields(wanted)
+        return lambda value: isinstance(value, dict) and fields(value)
     if unknown := wanted.keys() - _COMPARISONS.keys():
         raise ValueError(f"Unsupported operator: {min(unknown)}")
-    return all(_COMPARISONS[name](value, each) for name, each in wanted.items())
+    tests = [(_COMPARISONS[name], each) for name, each in wanted.items()]
+    return lambda value: all(compare(value, each) for compare, each in tests)
 
 
 def _are_ordered(value: Any, wanted: Any) -> bool:

@@ -13,17 +13,18 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from mdrecall import platform
-from mdrecall.adapters._shared import find_status, list_folder
+from mdrecall.adapters._shared import try_again
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, RecallError, SymlinkRefused
 from mdrecall.life.curate import Curator
 from mdrecall.memory import Memory
 from mdrecall.notes.editing import hash_content, open_folder, remove_note, replace_content, sync_folder, write_error
 from mdrecall.notes.files import AGENT_FILES
 from mdrecall.notes.notes import create_file
-from mdrecall.notes.opening import open_parent, read_below
+from mdrecall.notes.opening import find_status, list_folder, open_parent, read_below
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sync.soon import start_soon
@@ -40,8 +41,6 @@ _MAX_PATH = 1000
 #: More lines than this do not help to make a text unique.
 _MAX_NAMED_LINES = 1000
 _MAX_LINES = 999_999
-#: How often a change is tried again because another process has changed the file meanwhile.
-_TRIES = 5
 #: A marker at the end of the name on the disk, which is not part of the model's name.
 _MARK = "~"
 #: A number after a point, as in ``release 1.2``, is not a file ending.
@@ -203,19 +202,21 @@ class ModelFiles:
 
     def _move_file(self, old: str, inside: str, new: str, target: str, found: os.stat_result) -> bool:
         """Move a file to a new name; True if what was forgotten in it is masked now."""
-        for _ in range(_TRIES):
+
+        def move() -> bool:
             data, text = self._read(old, inside)
-            masked = self._mask(text, target)
+            masked = self._mask(text, target).encode()
             try:
-                create_file(self._workspace, target, masked.encode(), like=found, shown=new)
+                create_file(self._workspace, target, masked, like=found, shown=new)
                 remove_note(self._workspace, inside, hash_content(data))
             except FileBusy as error:
                 raise _refuse(f"The destination {new} already exists") from error
             except FileChanged:
-                remove_note(self._workspace, target, hash_content(masked.encode()))
-                continue
-            return masked.encode() != data
-        raise FileBusy(f"Other processes keep changing {old}.", path=old)
+                remove_note(self._workspace, target, hash_content(masked))
+                raise
+            return masked != data
+
+        return try_again(old, move)
 
     def _move_folder(self, inside: str, new: str, target: str) -> None:
         longest = max((len(path) for path, _ in self._walk(inside)), default=0)
@@ -236,15 +237,16 @@ class ModelFiles:
             raise _refuse(f"The path {path} does not exist. Please provide a valid path.")
         if found is None or stat.S_ISDIR(found.st_mode):
             raise _refuse(f"The path {path} is not a file.")
-        for _ in range(_TRIES):
+
+        def edit() -> tuple[str, bool]:
             data, text = self._read(path, inside)
             changed = change(text)
             masked = self._mask(changed, inside)
             self._check_room(path, len(masked.encode()), len(data))
-            with suppress(FileChanged):
-                replace_content(self._workspace, inside, masked.encode(), hash_content(data))
-                return masked, masked != changed
-        raise FileBusy(f"Other processes keep changing {path}.", path=path)
+            replace_content(self._workspace, inside, masked.encode(), hash_content(data))
+            return masked, masked != changed
+
+        return try_again(path, edit)
 
     def _read(self, path: str, inside: str) -> tuple[bytes, str]:
         """Return the content of a file, and its text without what was forgotten."""
@@ -261,26 +263,19 @@ class ModelFiles:
     def _trash(self, inside: str) -> bool:
         """Move a file, or all that a folder holds, into the trash; True if something else is left in the folder."""
         found = find_status(self._workspace, inside)
-        folders = [inside] if found and stat.S_ISDIR(found.st_mode) else []
-        for path, about in list(self._walk(inside)) if folders else [(inside, found)] if found else ():
-            if stat.S_ISDIR(about.st_mode):
-                folders.append(path)
-            else:
-                self._trash_file(path)
-        for path in reversed(folders):
+        for path, about in reversed([(inside, found), *self._walk(inside)] if found else []):
+            if not stat.S_ISDIR(about.st_mode):
+                try_again(path, partial(self._trash_file, path))
+                continue
             above, name = open_parent(self._workspace, path, shown=path)
             # It is not empty if others keep something in it.
             with suppress(OSError):
                 platform.rmdir(name, dir_fd=above)
             os.close(above)
-        return bool(folders) and find_status(self._workspace, inside) is not None
+        return find_status(self._workspace, inside) is not None
 
     def _trash_file(self, inside: str) -> None:
-        for _ in range(_TRIES):
-            with suppress(FileChanged):
-                self._curator.delete(inside, self._curator.read(inside).hash, datetime.now(UTC))
-                return
-        raise FileBusy(f"Other processes keep changing {inside}.", path=inside)
+        self._curator.delete(inside, self._curator.read(inside).hash, datetime.now(UTC))
 
     def _check_room(self, path: str, size: int, before: int = 0, *, is_new: bool = False) -> None:
         """Refuse a file that is too large, or one more than the folder may hold."""
@@ -363,9 +358,14 @@ def _split(path: str) -> list[str]:
         raise _refuse(f"Path must start with {_ROOT}, got: {path}")
     if len(path) > _MAX_PATH:
         raise _refuse(f"Path {path[:80]}… has more than {_MAX_PATH:,} characters")
-    parts = [part for part in path.removeprefix(_ROOT).split("/") if part not in ("", ".")]
-    if any(part.startswith(".") for part in parts) or _ESCAPE.search(path):
-        raise _escape(path)
+    parts: list[str] = []
+    for part in path.removeprefix(_ROOT).split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif (part.startswith(".") and part != ".") or _ESCAPE.search(part):
+            raise _escape(path)
+        elif part not in ("", "."):
+            parts.append(part)
     if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in path):
         raise _refuse(f"Path {path!r} has a character that no name may have")
     return parts

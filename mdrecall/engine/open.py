@@ -80,7 +80,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     files = MemoryFiles(settings, loaded.home) if loaded.shared_store else open_files(settings, loaded.home)
     store = _build_store(loaded, one_shot)
     analyser = Analyser()
-    followed = None if one_shot else _follow(loaded, files)
+    followed = None if one_shot else follow_files(loaded.settings, files)
     forgotten = open_tombstones(settings)
     indexers = partial(_build_indexers, loaded, followed or files, analyser, forgotten, store.chunks)
     embedding = _build_embedding(loaded, store)
@@ -110,9 +110,8 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     return BuiltinBackend(settings, files, store, refresh, embedding, reranker, watcher, build_searcher)
 
 
-def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
+def follow_files(settings: Settings, files: MemoryFiles) -> FollowedFiles | None:
     """Return the files for a process that stays alive, if the system and the settings let it follow them."""
-    settings = loaded.settings
     if sys.platform != "linux" or not settings.memory_search.sync.watch:
         return None
     from mdrecall.notes.watch import FollowedFiles

@@ -121,7 +121,7 @@ def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
     try:
         for part in name.split("/") if name else ():
             with suppress(FileExistsError):
-                platform.mkdir(part, dir_fd=folder)
+                platform.mkdir(part, 0o755, dir_fd=folder)
                 sync_folder(folder)
             above, folder = folder, platform.open(part, _FOLDER | platform.NO_FOLLOW, dir_fd=folder)
             os.close(above)

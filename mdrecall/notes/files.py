@@ -168,11 +168,16 @@ class MemoryFiles:
 
     name: SourceName = "memory"
 
-    def __init__(self, settings: Settings, home: str, hosts: ListRoots = tuple, projects: Iterable[str] = ()) -> None:
-        """``hosts`` returns what coding agents keep, for some ``projects``. Whoever writes notes leaves it out."""
+    def __init__(
+        self, settings: Settings, home: str, hosts: ListRoots = tuple, projects: Iterable[str] = (), *, only: str = ""
+    ) -> None:
+        """``hosts`` returns what coding agents keep, for some ``projects``. Whoever writes notes leaves it out.
+
+        ``only`` is the folder of the workspace to list, if not all.
+        """
         self._settings = settings
         self._home = home
-        self._list_hosts, self._projects = hosts, projects
+        self._list_hosts, self._projects, self._only = hosts, projects, only
         self._of_hosts: list[Root] = []
         self._holds_no_notes: tuple[object, frozenset[str]] = (None, frozenset())
         self.left_out: tuple[str, ...] = ()
@@ -181,6 +186,8 @@ class MemoryFiles:
     def roots(self) -> tuple[Root, ...]:
         """Return every place where memory files may be, in the order in which they are listed."""
         workspace = self._settings.workspace
+        if self._only:
+            return (Root(workspace, self._only, False, None, "", optional=True),)
         roots = [Root(workspace, name, True, None, "", optional=True) for name in (*ROOT_FILES, USER_FILE)]
         roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
         if self.is_whole_folder():

@@ -86,6 +86,36 @@ def open_parent(root: str, inside: str, *, shown: str) -> tuple[int, str]:
     return folder, name
 
 
+def find_status(root: str, inside: str) -> os.stat_result | None:
+    """Return the status of a file or folder below another folder, None if there is none; no link is followed."""
+    try:
+        above, name = open_parent(root, inside, shown=inside)
+    except FileMissing:
+        return None
+    try:
+        return platform.stat(name, dir_fd=above, follow_symlinks=False)
+    except OSError:
+        return None
+    finally:
+        os.close(above)
+
+
+def list_folder(root: str, inside: str) -> list[tuple[str, os.stat_result]]:
+    """Return what a folder below another one holds, each name with its status; no link is followed."""
+    try:
+        folder, _ = open_parent(root, f"{inside}/x", shown=inside)
+    except ReadError:
+        return []
+    try:
+        with platform.scandir(folder) as entries:
+            return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except FileNotFoundError:
+        # One of them was removed meanwhile.
+        return list_folder(root, inside)
+    finally:
+        os.close(folder)
+
+
 def open_in(folder: int, name: str, flags: int = _FILE, *, shown: str) -> int:
     """Open a regular file of an open folder. The caller closes it."""
     file = _open(name, flags, folder, shown)

@@ -315,11 +315,36 @@ class TestStore:
         assert ("b", "c") not in store.list_namespaces()
 
     def test_bad_namespaces_are_refused(self, store: Any) -> None:
-        from langgraph.store.base import InvalidNamespaceError
+        from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 
         for namespace in ((), ("",), ("a.b",), ("langgraph",), (1,)):
             with pytest.raises(InvalidNamespaceError):
                 store.put(namespace, "k", {})
+        # The methods of the base class check them, too, but not what is given to a batch.
+        for op in (GetOp(("a.b",), "k"), PutOp(("",), "k", {}), SearchOp(("a.b",))):
+            for call in (store.batch, lambda ops: asyncio.run(store.abatch(ops))):
+                with pytest.raises(InvalidNamespaceError):
+                    call([PutOp(USERS, "k", {}), op])
+        assert store.get(USERS, "k") is None
+        assert store.search([]) == []
+
+    def test_a_namespace_may_be_a_list(self, store: Any) -> None:
+        store.put(USERS, "k", {"text": "kiln"})
+        assert [item.key for item in store.search(["users"])] == ["k"]
+        assert [item.key for item in store.search(["users"], query="kiln")] == ["k"]
+
+    def test_what_others_change_is_seen_by_the_next_search(self, store: Any, memory: Memory, folder: Path) -> None:
+        other: Any = markdown_store(memory)
+        for number in range(3):
+            store.put(USERS, f"k{number}", {"n": number})
+            assert len(store.search(USERS)) == len(other.search(USERS)) == number + 1
+        note = folder / "users" / "ana" / "k1.md"
+        note.write_text(note.read_text().replace('"n": 1', '"n": 7'))
+        assert [item.key for each in (store, other) for item in each.search(USERS, filter={"n": 7})] == ["k1", "k1"]
+        (folder / "users" / "ana").rename(folder / "users" / "eve")
+        assert store.list_namespaces() == other.list_namespaces()
+        note.with_name("x").parent.parent.joinpath("eve", "k1.md").unlink()
+        assert [len(each.search(("users",))) for each in (store, other)] == [2, 2]
 
     def test_an_item_expires_unless_it_is_read(self, store: Any, folder: Path) -> None:
         for key in "abc":

@@ -1,7 +1,9 @@
 """The files of a model: the six commands of Anthropic's memory tool, and that each file is a note at once."""
 
+import os
 import random
 import re
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -180,6 +182,7 @@ class TestCommands:
                 "/memories/.hidden", "/memories/.git/config", "/memories/sub/.a.md",
             )
         ),
+        ("/memories/sub/../../x", "Path /memories/sub/../../x would escape /memories directory"),
         ("/memories/a\n.md", "Path '/memories/a\\n.md' has a character that no name may have"),
         ("/memories/a\u202e.md", "Path '/memories/a\\u202e.md' has a character that no name may have"),
     ],
@@ -193,6 +196,54 @@ def test_no_path_leads_out_of_the_folder(model: Model, path: str, why: str) -> N
     assert model.refuse("rename", old_path="/memories/a.md", new_path=path) == why
     assert model.refuse("rename", old_path=path, new_path="/memories/b.md") == why
     assert Path(model.memory.settings.workspace, "MEMORY.md").read_text() == "- own\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["/memories", "/memories/", "/memories/.", "/memories/sub/..", "/memories/x/../sub/.."]
+)
+def test_a_path_with_dots_inside_of_the_folder_is_what_it_leads_to(model: Model, path: str) -> None:
+    model.create("sub/a.md")
+    assert model.do("view", "/memories/sub/../sub/./a.md").endswith("     1\tone\n     2\t")
+    assert model.refuse("delete", path) == "Cannot delete the /memories directory itself"
+    assert model.refuse("rename", old_path=path, new_path="/memories/y") == (
+        "Cannot rename the /memories directory itself"
+    )
+
+
+def test_nobody_else_may_write_in_its_folders_if_the_process_hides_nothing(model: Model) -> None:
+    before = os.umask(0)
+    try:
+        model.create("sub/a.md")
+    finally:
+        os.umask(before)
+    folders = (model.folder.parent, model.folder, model.folder / "sub", model.folder / "sub" / "a.md")
+    assert [path.stat().st_mode & 0o022 for path in folders] == [0, 0, 0, 0]
+
+
+def test_no_link_is_followed_that_takes_the_place_of_a_file_meanwhile(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "outside.md").write_text("own\n")
+    model.create("a.md", "inside\n")
+    place, link, file = model.folder / "a.md", tmp_path / "link", tmp_path / "file"
+    is_done = threading.Event()
+
+    def swap() -> None:
+        while not is_done.is_set():
+            link.symlink_to(tmp_path / "outside.md")
+            link.replace(place)
+            file.write_text("inside\n")
+            file.replace(place)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        for number in range(examples(100)):
+            command = {"path": "/memories/a.md", "old_str": "own", "new_str": "x", "insert_line": 0, "insert_text": "y"}
+            command["command"] = ("view", "str_replace", "insert", "rename", "delete")[number % 3]
+            assert "own" not in model.files.run(command)[0].replace("`own`", "")
+    finally:
+        is_done.set()
+        swapper.join()
+    assert (tmp_path / "outside.md").read_text() == "own\n"
 
 
 def test_no_link_is_followed(model: Model, tmp_path: Path) -> None:
