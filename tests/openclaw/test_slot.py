@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.adapters import memory_commands
+from mdrecall.adapters.hermes import HermesMemory
+from mdrecall.adapters.langgraph import markdown_store
 from mdrecall.cli.main import main
+from mdrecall.memory import Memory
+from tests.adapters.conftest import skip_without
+from tests.adapters.test_model_files import forget
 from tests.hosts.model import Model, serve_model
 from tests.hosts.wire import Call
 from tests.openclaw.program import PATIENCE_S, OpenClaw
@@ -17,6 +23,13 @@ from tests.openclaw.program import PATIENCE_S, OpenClaw
 pytestmark = pytest.mark.openclaw
 
 SEARCH = "openclaw:memory-mdrecall:memory_search"
+#: What is written through each seat.
+FACTS = {
+    "memory tool": "Quibblethorpe is allergic to zorkberries",
+    "store": "Marrowby repairs the flimdrake",
+    "hermes": "Tansley hides the wexel",
+    "openclaw": "Ostrander collects brindlecaps",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +43,11 @@ def taught() -> Iterator[Model]:
         model.teach("time for tea", say="Sure.")
         recall = Call("tool_call", {"id": SEARCH, "args": {"query": "tandem"}})
         model.teach("do you remember", recall, say="The tandem is in dock seventeen.")
+        note = {"path": "memory/2026-02-03.md", "content": f"# Noted\n\n- {FACTS['openclaw']}.\n"}
+        model.teach("please note", Call("write", note), say="Noted.")
+        for words in ("first roll call", "second roll call"):
+            asked = (Call("tool_call", {"id": SEARCH, "args": {"query": fact}}) for fact in FACTS.values())
+            model.teach(words, *asked, say="That is all.")
         yield model
 
 
@@ -119,7 +137,11 @@ def test_active_memory_recalls_by_trigger_and_by_search(plugged: OpenClaw, taugh
     file = plugged.state / "openclaw.json"
     installed = file.read_bytes()
     config = json.loads(installed)
-    config["plugins"]["entries"]["active-memory"] = {"enabled": True, "config": {"enabled": True, "agents": ["main"]}}
+    config["plugins"]["entries"]["active-memory"] = {
+        "enabled": True,
+        # On busy cores its own time limit is too short for a turn of the model.
+        "config": {"enabled": True, "agents": ["main"], "timeoutMs": 120_000},
+    }
     plugged.write_config(config)
     with plugged.gateway() as gateway:
         gateway.say("agent:main:main", "It is time for tea")
@@ -128,6 +150,63 @@ def test_active_memory_recalls_by_trigger_and_by_search(plugged: OpenClaw, taugh
     asked = [str(request.body["messages"][-2:]) for request in taught.requests_with("<active_memory_plugin>")]
     assert any("Ada drinks green tea. (Source: MEMORY.md#L3)" in text for text in asked)
     assert any("<active_memory_plugin>\\nThe tandem is in dock seventeen." in text for text in asked)
+
+
+def test_what_one_seat_writes_all_find_and_forget(plugged: OpenClaw, taught: Model) -> None:
+    skip_without("langgraph.store.base", "langgraph")
+    folder = str(plugged.state / "workspace")
+    hermes = HermesMemory(plugged.env["HOME"])
+    hermes.save_config({"workspace": folder}, plugged.env["HOME"])
+    hermes.initialize("s1", platform="cli", agent_context="primary")
+    with Memory.open(folder) as memory, plugged.gateway() as gateway:
+        created = {"command": "create", "path": "/memories/x.txt", "file_text": f"{FACTS['memory tool']}.\n"}
+        assert not memory_commands(memory).run(created)[1]
+        markdown_store(memory).put(("users", "q"), "k", {"text": f"{FACTS['store']}."})
+        assert "bytes" in hermes.handle_tool_call("memory_append", {"text": f"{FACTS['hermes']}."})
+        assert gateway.say("agent:main:main", "please note what Ostrander does") == "Noted."
+
+        def find_all(words: str) -> list[str]:
+            """Return what each seat finds, as one text."""
+            assert gateway.say("agent:main:main", f"This is the {words}.") == "That is all."
+            *_, last = taught.requests_with(words)
+            answers = [str(each["content"]) for each in last.body["messages"] if each["role"] == "tool"]
+            return [
+                " ".join(hit.snippet for fact in FACTS.values() for hit in memory.search(fact)),
+                " ".join(hermes.handle_tool_call("memory_search", {"query": fact}) for fact in FACTS.values()),
+                " ".join(hermes.prefetch(fact) for fact in FACTS.values()),
+                " ".join(answers[-len(FACTS) :]),
+            ]
+
+        for found in find_all("first roll call"):
+            assert [fact for fact in FACTS.values() if fact not in found] == []
+        for fact in FACTS.values():
+            forget(memory, fact)
+        words = [fact.rpartition(" ")[2] for fact in FACTS.values()]
+        for found in find_all("second roll call"):
+            # What was asked stands in an answer, what was found does not.
+            assert [fact for fact in FACTS.values() if f"{fact}." in found] == []
+        viewed = memory_commands(memory).run({"command": "view", "path": "/memories/x.txt"})[0]
+        kept = viewed + str([item.value for item in markdown_store(memory).search(())])
+        kept += "".join(path.read_text() for path in (plugged.state / "workspace").rglob("*.md"))
+        assert [word for word in words if word in kept] == []
+    hermes.shutdown()
+
+
+def test_a_process_that_never_answers_lets_the_turn_go_on(plugged: OpenClaw, taught: Model) -> None:
+    search = Call("tool_call", {"id": SEARCH, "args": {"query": "Where is the tandem?"}})
+    taught.teach("third tandem", search, say="I cannot look now.")
+    file = plugged.state / "openclaw.json"
+    installed = file.read_bytes()
+    config = json.loads(installed)
+    config["plugins"]["entries"]["memory-mdrecall"]["config"]["command"] = ["sh", "-c", "exec sleep 600"]
+    plugged.write_config(config)
+    with plugged.gateway() as gateway:
+        seen = len(gateway.log.read_text())
+        assert gateway.say("agent:main:main", "Where is the third tandem?") == "I cannot look now."
+        assert gateway.log.read_text()[seen:].count("mdrecall gives no answer") == 1
+    file.write_bytes(installed)
+    *_, last = taught.requests_with("third tandem")
+    assert "mdrecall does not answer, so nothing was searched" in str(last.body["messages"])
 
 
 def test_the_removal_restores_the_file(plugged: OpenClaw, before: dict[str, bytes]) -> None:

@@ -137,8 +137,8 @@ class Child {
   }
 
   // Runs a command of mdrecall and returns what it prints.
-  run(name, ...rest) {
-    const limits = { timeout: INDEX_MS, maxBuffer: MAX_LINE_CHARS }
+  run(timeout, name, ...rest) {
+    const limits = { timeout, maxBuffer: MAX_LINE_CHARS, killSignal: "SIGKILL" }
     return new Promise((resolve, reject) => {
       const end = (error, output) => (error ? reject(error) : resolve(output))
       execFile(this.command[0], this.args(name, ...rest), limits, end)
@@ -215,14 +215,14 @@ class Manager {
 
   async refresh() {
     try {
-      this.known = JSON.parse(await this.child.run("status", "--json"))[0].status
+      this.known = JSON.parse(await this.child.run(START_MS, "status", "--json"))[0].status
     } catch (error) {
       this.child.warn(error.message)
     }
   }
 
   async sync({ force } = {}) {
-    await this.child.run("index", ...(force ? ["--force"] : []))
+    await this.child.run(INDEX_MS, "index", ...(force ? ["--force"] : []))
     await this.refresh()
   }
 
