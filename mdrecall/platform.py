@@ -58,7 +58,9 @@ else:
     link, listdir, mkdir, open, rename, rmdir = os.link, os.listdir, os.mkdir, os.open, os.rename, os.rmdir
     scandir, stat, unlink, utime = os.scandir, os.stat, os.unlink, os.utime
     fchmod, fchown, pread, pwrite, set_blocking = os.fchmod, os.fchown, os.pread, os.pwrite, os.set_blocking
-    poll, make_pipe = select.poll, os.mkfifo
+    poll, make_pipe, lower_priority = select.poll, os.mkfifo, os.nice
+    #: Ends this process after so many seconds, whatever it does.
+    end_after = signal.alarm
 
     def try_lock(file: int) -> bool:
         """Lock an open file for this process; False if another one has locked it."""
@@ -102,14 +104,6 @@ else:
         """End a process that was started in a session of its own, and all that it has started, if it has not ended."""
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-
-    def lower_priority(niceness: int) -> None:
-        """Let other processes go first."""
-        os.nice(niceness)
-
-    def end_after(seconds: int) -> None:
-        """End this process after that time, whatever it does."""
-        signal.alarm(seconds)
 
     def host_name() -> str:
         """Return the name of this machine."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import wintypes
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 assert sys.platform == "win32"
 
@@ -146,19 +146,12 @@ def explain_bad_name(name: str) -> str:
     return "Windows keeps this name for a device" if _RESERVED.fullmatch(name) else ""
 
 
-def scandir(folder: int | str) -> Any:
-    return os.scandir(_path_of(folder))
-
-
-def listdir(folder: int | str) -> list[str]:
-    return os.listdir(_path_of(folder))
-
-
 def _below(act: Callable[..., _T]) -> Callable[..., _T]:
     """Return a function that does something with a path, or with a name in an open folder."""
     return lambda path, *more, dir_fd=None, **options: act(_place(path, dir_fd), *more, **options)
 
 
+scandir, listdir = (lambda folder: os.scandir(_path_of(folder))), (lambda folder: os.listdir(_path_of(folder)))
 stat, mkdir, rmdir = _below(os.stat), _below(os.mkdir), _below(os.rmdir)
 utime = _below(lambda place, *, ns, follow_symlinks=True: os.utime(place, ns=ns))
 unlink = _below(lambda place: _retry(lambda: os.unlink(place), _SHARED_OTHERWISE))
@@ -171,23 +164,24 @@ def link(source: str, to: str, *, src_dir_fd: int | None = None, dst_dir_fd: int
 def rename(source: str, to: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
     """Rename a file; one that has the name is replaced, even while it is open."""
     old, new = _place(source, src_dir_fd), _place(to, dst_dir_fd)
-    _retry(lambda: _replace(old, new), _SHARED_OTHERWISE, _DENIED)
 
+    def replace() -> None:
+        try:
+            os.replace(old, new)
+        except PermissionError:
+            # An open file cannot be replaced by a move on every Windows, but it can be exchanged.
+            if not os.path.isfile(new) or not _kernel.ReplaceFileW(new, old, None, _IGNORE_ATTRIBUTES, None, None):
+                raise
 
-def _replace(source: str, to: str) -> None:
-    try:
-        os.replace(source, to)
-    except PermissionError:
-        # An open file cannot be replaced by a move on every Windows, but it can be exchanged.
-        if not os.path.isfile(to) or not _kernel.ReplaceFileW(to, source, None, _IGNORE_ATTRIBUTES, None, None):
-            raise
+    _retry(replace, _SHARED_OTHERWISE, _DENIED)
 
 
 def _do_nothing(*_: Any) -> None:
-    """A file has the permissions and the owner of its folder, and a pipe of one process always waits."""
+    """A file has the permissions of its folder, a pipe always waits, and nobody tells who else has a file open."""
 
 
-fchmod = fchown = set_blocking = _do_nothing
+fchmod = fchown = set_blocking = lower_priority = make_pipe = is_open_elsewhere = _do_nothing
+is_own = bool
 
 
 def pread(file: int, length: int, at: int) -> bytes:
@@ -217,17 +211,13 @@ def try_lock(file: int) -> bool:
     return False
 
 
-class _HasNumber(Protocol):
-    def fileno(self) -> int: ...
-
-
 class poll:
     """Waits for pipes and sockets as ``select.poll`` does; a pipe can always be written."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, tuple[int | _HasNumber, int]] = {}
+        self._waiting: dict[int, tuple[Any, int]] = {}
 
-    def register(self, file: int | _HasNumber, events: int = POLLIN | POLLOUT) -> None:
+    def register(self, file: Any, events: int = POLLIN | POLLOUT) -> None:
         self._waiting[file if isinstance(file, int) else file.fileno()] = file, events
 
     def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
@@ -255,15 +245,6 @@ class poll:
         return events & (POLLOUT | POLLIN)
 
 
-def is_open_elsewhere(file: int) -> bool:
-    """Return False: nothing tells it."""
-    return False
-
-
-def is_own(found: os.stat_result) -> bool:
-    return True
-
-
 def is_junction(found: os.stat_result) -> bool:
     return bool(found.st_reparse_tag & _IS_NAME_OF_OTHER)
 
@@ -280,23 +261,14 @@ def is_alive(pid: int) -> bool:
 
 def kill_group(pid: int) -> None:
     system = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
-    quiet = subprocess.DEVNULL
     with suppress(OSError):
-        subprocess.run([system, "/F", "/T", "/PID", str(pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
-
-
-lower_priority = _do_nothing
+        subprocess.run([system, "/F", "/T", "/PID", str(pid)], capture_output=True, check=False)
 
 
 def end_after(seconds: int) -> None:
     timer = threading.Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()
-
-
-def make_pipe(path: str, mode: int) -> None:
-    """Raise: a named pipe is not a file here, so that no warm process answers."""
-    raise OSError(errno.ENOTSUP, "Windows has no such pipes", path)
 
 
 def host_name() -> str:
