@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mdrecall
 from mdrecall.cli.main import COMMANDS, PARTS, build_parser
-from mdrecall.config.declare import each_setting
+from mdrecall.config.declare import Setting, each_setting
 from mdrecall.config.settings import SECTIONS
 
 DOCS = Path(mdrecall.__file__).parent.parent / "docs"
@@ -22,7 +22,7 @@ _INTRODUCTION = """\
 # Every setting
 
 This page is generated. [Configuration](config.md) says where settings come from; `mdrecall config show` prints those in
-use, and `mdrecall config schema` prints a schema for editors.
+use, and `mdrecall config schema` prints a schema for editors. Where nothing else is said, a setting is a text.
 """
 
 
@@ -53,13 +53,18 @@ def settings_page() -> str:
     items: dict[str, list[str]] = {}
     for prefix, section in SECTIONS.items():
         for name, setting in each_setting(section):
-            default = json.dumps(setting.default, ensure_ascii=False)
-            accepts = setting.rule.accepts[0].upper() + setting.rule.accepts[1:]
             heading = ".".join(f"{prefix}.{name}".split(".")[:-1])
-            item = f"- `{prefix}.{name}`: {setting.about} *{accepts}"
-            item += ".*" if setting.default is None else f"; default `{default}`.*"
-            items.setdefault(heading, []).append(item)
+            items.setdefault(heading, []).append(f"- `{prefix}.{name}`: {setting.about}{_values(setting)}")
     return "\n".join([_INTRODUCTION, "\n\n".join(_sections(items)), ""])
+
+
+def _values(setting: Setting) -> str:
+    """Return what a setting accepts and its default, as far as its description does not show them."""
+    default = "" if setting.default in (None, "") else f"default `{json.dumps(setting.default, ensure_ascii=False)}`"
+    is_clear = setting.rule.accepts == "a string" or (default and setting.rule.accepts == "true or false")
+    accepts = "" if is_clear else setting.rule.accepts
+    values = "; ".join(filter(None, (accepts, default)))
+    return f" *{values[0].upper()}{values[1:]}.*" if values else ""
 
 
 def _sections(items: dict[str, list[str]]) -> Iterator[str]:
