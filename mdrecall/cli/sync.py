@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from getpass import getpass
+from pathlib import Path
 from typing import Any
 
 from mdrecall import platform
@@ -19,7 +20,7 @@ from mdrecall.state_files import save
 from mdrecall.sync.encrypted import accept_invitation, make_key
 from mdrecall.sync.git import hide_password
 from mdrecall.sync.run import BRANCH, MemorySync, SyncResult
-from mdrecall.sync.soon import FAILED, PAUSED, REST_S, WAITING, age_of, describe_age, read_failure, touch
+from mdrecall.sync.soon import FAILED, PAUSED, REST_S, WAITING, age_of, describe_age, read_failure
 
 _ACTIONS = ("now", "init", "join", "invite", "status", "pause", "leave", "merge-copies", "share")
 #: A sync that nobody waits for must not stay: a program of git has this long, and all of it a little longer.
@@ -66,8 +67,7 @@ def run_sync(options: argparse.Namespace) -> int:
         return _sync_quietly(options)
     if options.action in ("merge-copies", "share"):
         return (_share if options.action == "share" else _merge_copies)(options)
-    loaded = load_settings(options)
-    sync = MemorySync(loaded)
+    sync = MemorySync(load_settings(options))
     if options.action in ("init", "join"):
         if options.action == "join" and not options.url:
             raise SyncError("Which memory?", hint="Give the address of its remote: mdrecall sync join URL")
@@ -84,7 +84,7 @@ def run_sync(options: argparse.Namespace) -> int:
         line = sync.invite(_ask("Passphrase for the invitation: ", os.environ.get(_PASSPHRASE)))
         return show(options, {"invitation": line}, line)
     if options.action == "pause":
-        touch(sync.folder, PAUSED)
+        Path(sync.folder, PAUSED).touch()
         return show(options, {"paused": True}, "Paused. `mdrecall sync` goes on.")
     if options.action == "leave":
         sync.leave()

@@ -183,7 +183,7 @@ class Notes:
 def sweep_note(path: str, data: bytes, forgotten: Tombstones) -> bytes | None:
     """Return the content of a note without what was forgotten; None if the note itself was, and nothing is left."""
     text, is_masked = decode(data), any(entry.is_masked for entry in forgotten.entries)
-    edits = make_edits(text, forgotten.find_spans(text, path), is_masked=is_masked)
+    edits = make_edits(text, spans, is_masked=is_masked) if (spans := forgotten.find_spans(text, path)) else ()
     content = edit_content(data, edits) if edits else data
     return None if edits and forgotten.is_forgotten_path(path) and not decode(content).strip() else content
 

@@ -35,7 +35,7 @@ def merge_copies(memory: Memory, now: datetime, *, is_preview: bool) -> Iterator
         record: dict[str, Any] = {"path": path, "note": name, "entries": 0, "problem": ""}
         try:
             note, copy = curator.read(name), curator.read(path)
-            kept = sweep(settings, {path: copy.data}).get(path, b"")
+            kept = sweep(settings, {path: copy.data})[0].get(path, b"")
             merged = merge_trees({}, {name: note.data}, {name: kept}).get(name, b"")
             before, after = (sum(map(len, split_note(data)[:2])) for data in (note.data, merged))
             record["entries"] = after - before

@@ -58,16 +58,15 @@ class Git:
     def __init__(self, folder: str, environment: Mapping[str, str], limit_s: float, author: str = "mdrecall") -> None:
         self.folder = folder
         self._limit_s, self._author = limit_s, author
-        kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-        kept |= {name: value for name, value in environment.items() if name.startswith(_KEPT)}
+        own = (name for name in environment if name.startswith(_KEPT) or not name.startswith("GIT_"))
+        kept = {name: environment[name] for name in own}
         kept.pop("SSH_ASKPASS", None)
         # A program without a terminal cannot ask for a password on it, and ssh must not open a window.
         self._environment = kept | {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"}
 
     def create(self) -> None:
         """Make the repository, unless it is there."""
-        if not os.path.exists(os.path.join(self.folder, "HEAD")):
-            self._run("init", "--bare", "--quiet", "--template=", self.folder)
+        self._run("init", "--bare", "--quiet", "--template=", self.folder)
 
     def find_head(self, url: str, branch: str) -> str:
         """Return the commit that a branch of the remote is at; empty if it has no such branch."""
@@ -78,12 +77,14 @@ class Git:
         """True if a remote answers without any credentials."""
         return not self._start("ls-remote", "--", url, f"refs/heads/{branch}", more=["credential.helper="]).returncode
 
-    def fetch(self, url: str, branch: str) -> str:
-        """Fetch a branch of the remote, and return the commit that it is at."""
+    def fetch(self, url: str, branch: str, known: str = "") -> tuple[str, bool]:
+        """Fetch a branch of the remote; return the commit that it is at, and if a ``known`` one is part of that."""
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         refs = f"+refs/heads/{branch}:refs/mdrecall/remote"
         self._run("fetch", *options, *_programs(url, "upload-pack"), "--", url, refs)
-        return self._run("rev-parse", "refs/mdrecall/remote").decode().strip()
+        about = "for-each-ref", "--format=%(objectname)", "refs/mdrecall/remote"
+        found = self._start(*about, f"--contains={known}").stdout if known else b""
+        return (found or self._run(*about)).decode().strip(), bool(found)
 
     def push(self, url: str, branch: str, commit: str, *, instead_of: str | None = None) -> bool:
         """Push a commit on top of the one that the branch is at; False if the branch is somewhere else meanwhile.
@@ -97,10 +98,6 @@ class Git:
             return False
         self._check(done)
         return True
-
-    def contains(self, head: str, commit: str) -> bool:
-        """True if a commit is part of the history of another one."""
-        return not self._start("merge-base", "--is-ancestor", commit, head).returncode
 
     def name_blob(self, data: bytes) -> str:
         """Return the blob that a content has in a commit."""
@@ -125,10 +122,13 @@ class Git:
         """Return the content of blobs; one that is larger than the limit is left out, unless it is ``known``."""
         wanted = [blob for blob in dict.fromkeys(blobs) if blob != NO_BLOB]
         if new := [blob for blob in wanted if blob not in known]:
-            listed = (line.split() for line in self._run("cat-file", "--batch-check", data=_lines(new)).splitlines())
+            listed = (
+                line.split()
+                for line in self._run("cat-file", "--batch-check", data="\n".join(new).encode()).splitlines()
+            )
             sizes = {blob: int(about[2]) for blob, about in zip(new, listed, strict=True) if about[1] == b"blob"}
             wanted = [blob for blob in wanted if blob in known or sizes.get(blob, max_bytes + 1) <= max_bytes]
-        output = self._run("cat-file", "--batch", data=_lines(wanted)) if wanted else b""
+        output = self._run("cat-file", "--batch", data="\n".join(wanted).encode()) if wanted else b""
         found, at = dict[str, bytes](), 0
         for blob in wanted:
             end = output.index(b"\n", at)
@@ -228,10 +228,6 @@ def _programs(url: str, name: str) -> list[str]:
     """Return the option that keeps a repository on this machine, such as one on a stick, from running its hooks."""
     settings = " ".join(f"-c {setting}" for setting in _SETTINGS[:3])
     return [f"--{name}=git {settings} {name}"] if is_local(url) else []
-
-
-def _lines(ids: Iterable[str]) -> bytes:
-    return "".join(f"{each}\n" for each in ids).encode()
 
 
 def _data(content: bytes) -> bytes:

@@ -9,7 +9,8 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -31,6 +32,8 @@ _SEPARATOR = "<!-- -->"
 _HEADING = compile_later(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _ITEM = compile_later(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _FENCE = compile_later(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})")
+#: The comments below a text that say who wrote it, and what a digest or an import covers.
+_SIGNATURE = compile_later(r"(?:\n<!-- (?:by |mdrecall:)[^\n]*-->[ \t]*)+\Z")
 _FIELD = compile_later(r"[^\s:#-][^:]*(?=:)")
 #: Front matter is not longer; the reader of notes has the same limit.
 _MAX_FRONT_LINES = 200
@@ -55,7 +58,17 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.text}\n{self.fence}".strip() if self.fence else self.text.strip()
+        """What the entry is known by. A comment about its author does not count: it may speak for those above, too."""
+        return f"{self.text}\n{self.fence}".strip() if self.fence else _SIGNATURE.sub("", self.text).strip()
+
+    @property
+    def signature(self) -> str:
+        found = None if self.fence else _SIGNATURE.search(self.text)
+        return found[0] if found else ""
+
+
+#: The entries of a side by their keys, of which the same one may stand there several times.
+Named: TypeAlias = dict[tuple[Key, int], Entry]
 
 
 class Style(NamedTuple):
@@ -194,17 +207,40 @@ def merge_trees(base: Tree, ours: Tree, theirs: Tree) -> dict[str, bytes]:
     base, ours, theirs = ({path: data for path, data in tree.items() if not path.startswith(RECORDS)} for tree in trees)
     if ours in (base, theirs) or theirs == base:
         return merged | (theirs if ours == base else ours)
-    return merged | _Merge(base, ours, theirs).run()
+    return merged | _merge_notes(base, ours, theirs)
 
 
-def merge_unfinished(before: Tree, now: Tree, target: Tree, written: Collection[str]) -> dict[str, bytes]:
+def find_renames(before: Tree, after: Tree, split: Callable[[bytes], Note] = split_note) -> dict[str, str]:
+    """Return the new names of the notes that were renamed between two trees."""
+    gone, new = (sorted(path for path in one if path not in other) for one, other in ((before, after), (after, before)))
+    holders: dict[str, list[str]] = {}
+    for path in new if gone else ():
+        for key in _list_telling(split(after[path])):
+            holders.setdefault(key, []).append(path)
+    found: dict[str, str] = {}
+    for path in gone:
+        keys = _list_telling(split(before[path]))
+        shares = Counter(holder for key in keys for holder in holders.get(key, ()) if holder not in found)
+        best = max(sorted(shares), key=shares.__getitem__, default="")
+        if best and shares[best] >= _RENAMED_SHARE * len(keys):
+            found[best] = path
+    return {old: name for name, old in found.items()}
+
+
+def _list_telling(note: Note) -> set[str]:
+    """Return the keys by which a note is recognised: many notes have the same headings."""
+    return {entry.key for entry in note.body if entry.kind != "heading"} or {entry.key for entry in note.body}
+
+
+def merge_unfinished(written: Collection[str], before: Tree, now: Tree, target: Tree) -> dict[str, bytes]:
     """Return the tree that is to be written where somebody worked on after only some files of a target were written.
 
-    What was written and not touched since counts as unwritten: the file that it was renamed from may still be there,
-    and what was deleted in that one is deleted.
+    What was written and not touched since counts as unwritten: what was deleted in the file before it is deleted.
     """
     base, ours = dict(before), dict(now)
-    for path in written:
+    renames = find_renames(before, target).items()
+    moved = [old for old, new in renames if new in written and now.get(old) != before[old]]
+    for path in {*written, *moved}:
         changed, kept = (base, target) if now.get(path) != target.get(path) else (ours, before)
         if path in kept:
             changed[path] = kept[path]
@@ -213,93 +249,49 @@ def merge_unfinished(before: Tree, now: Tree, target: Tree, written: Collection[
     return merge_trees(base, ours, target)
 
 
-class _Side(NamedTuple):
-    """One tree, by the paths that its notes have in the result: two notes may come to have the same."""
+def _merge_notes(*trees: Tree) -> dict[str, bytes]:
+    """Return the merge of the notes of two trees that have the first one in common."""
+    merged, split = dict[str, bytes](), lru_cache(None)(split_note)
+    renames = [find_renames(trees[0], tree, split) for tree in trees]
+    names = {path: min((each[path] for each in renames if path in each), default=path) for path in trees[0]}
+    sides = [
+        _align(tree, names | {new: names[old] for old, new in renamed.items()})
+        for tree, renamed in zip(trees, renames, strict=True)
+    ]
+    paths = sorted({path for side in sides for path in side})
+    found = {path: [_join([split(data) for data in side.get(path, ())]) for side in sides] for path in paths}
+    keys = {path: _identify(*(note.body for note in notes)) for path, notes in found.items()}
+    counts = {path: _merge_counts(*map(Counter, keys[path])) for path in paths}
+    moved = set(_drop_moved(keys, counts))
+    for path in paths:
+        base, ours, theirs = (side.get(path, ()) for side in sides)
+        if path not in moved and (ours in (base, theirs) or theirs == base):
+            kept = theirs if ours == base else ours
+            if len(kept) < 2:
+                merged.update((path, data) for data in kept)
+                continue
+        # The side with the smaller hash leads, whoever merges.
+        lead = min((1, 2), key=lambda side: hashlib.sha256(b"\0".join((ours, theirs)[side - 1])).digest())
+        ordered = [(keys[path][number], found[path][number]) for number in (0, lead, 3 - lead)]
+        body = _arrange(counts[path], *(_number(names, note.body) for names, note in ordered))
+        front = _merge_fields(*(note.front for _, note in ordered))
+        if front or body or (ours and theirs):
+            merged[path] = join_note(front, body, _pick_style(*(note.style for _, note in ordered)))
+    return merged
 
-    data: dict[str, list[bytes]]
-    notes: dict[str, Note]
+
+def _align(tree: Tree, names: Mapping[str, str]) -> dict[str, list[bytes]]:
+    """Return the notes of a tree by their paths in the result: two may come to have the same."""
+    aligned: dict[str, list[bytes]] = {}
+    for path in sorted(tree):
+        aligned.setdefault(names.get(path, path), []).append(tree[path])
+    return aligned
 
 
-class _Merge:
-    """One merge of three trees."""
-
-    def __init__(self, base: Tree, ours: Tree, theirs: Tree) -> None:
-        self._base, self._ours, self._theirs = base, ours, theirs
-        self._known: dict[bytes, Note] = {}
-
-    def run(self) -> dict[str, bytes]:
-        """Return the merged tree."""
-        trees = self._base, self._ours, self._theirs
-        merged: dict[str, bytes] = {}
-        renames = [self._find_renames(tree) for tree in trees]
-        names = {path: min((each[path] for each in renames if path in each), default=path) for path in self._base}
-        sides = [
-            self._align(tree, names | {new: names[old] for old, new in renamed.items()})
-            for tree, renamed in zip(trees, renames, strict=True)
-        ]
-        paths = sorted({path for side in sides for path in side.data})
-        keys = {path: _identify(*(side.notes.get(path, Note()).body for side in sides)) for path in paths}
-        counts = {path: _merge_counts(*map(Counter, keys[path])) for path in paths}
-        moved = set(_drop_moved(keys, counts))
-        for path in paths:
-            base, ours, theirs = (side.data.get(path) for side in sides)
-            if path not in moved and (ours in (base, theirs) or theirs == base):
-                found = (theirs if ours == base else ours) or []
-                if len(found) < 2:
-                    merged |= dict(zip([path], found, strict=False))
-                    continue
-            # The side with the smaller hash leads, whoever merges.
-            lead = min((1, 2), key=lambda side: hashlib.sha256(b"\0".join((ours, theirs)[side - 1] or ())).digest())
-            order = (0, lead, 3 - lead)
-            notes = [sides[number].notes.get(path, Note()) for number in order]
-            _, first, second = (
-                list(zip(keys[path][number], note.body, strict=True)) for number, note in zip(order, notes, strict=True)
-            )
-            body = _arrange(first, second, counts[path])
-            front = _merge_fields(*(note.front for note in notes))
-            if front or body or (ours and theirs):
-                merged[path] = join_note(front, body, _pick_style(*(note.style for note in notes)))
-        return merged
-
-    def _split(self, data: bytes) -> Note:
-        if data not in self._known:
-            self._known[data] = split_note(data)
-        return self._known[data]
-
-    def _find_renames(self, side: Tree) -> dict[str, str]:
-        """Return the new names of the files that a side has renamed."""
-        gone, new = (
-            sorted(path for path in here if path not in there)
-            for here, there in ((self._base, side), (side, self._base))
-        )
-        holders: dict[str, list[str]] = {}
-        for path in new if gone else ():
-            for key in self._list_telling(side[path]):
-                holders.setdefault(key, []).append(path)
-        found: dict[str, str] = {}
-        taken: set[str] = set()
-        for path in gone:
-            keys = self._list_telling(self._base[path])
-            shares = Counter(holder for key in keys for holder in holders.get(key, ()) if holder not in taken)
-            best = max(sorted(shares), key=shares.__getitem__, default="")
-            if best and shares[best] >= _RENAMED_SHARE * len(keys):
-                found[path] = best
-                taken.add(best)
-        return found
-
-    def _list_telling(self, data: bytes) -> set[str]:
-        """Return the keys by which a note is recognised: many notes have the same headings."""
-        body = self._split(data).body
-        return {entry.key for entry in body if entry.kind != "heading"} or {entry.key for entry in body}
-
-    def _align(self, tree: Tree, names: Mapping[str, str]) -> _Side:
-        side = _Side({}, {})
-        for path in sorted(tree):
-            name, note = names.get(path, path), self._split(tree[path])
-            side.data.setdefault(name, []).append(tree[path])
-            known = side.notes.get(name)
-            side.notes[name] = Note(known.front + note.front, known.body + note.body, known.style) if known else note
-        return side
+def _join(notes: Sequence[Note]) -> Note:
+    front = tuple(entry for note in notes for entry in note.front)
+    body = tuple(entry for note in notes for entry in note.body)
+    return Note(front, body, notes[0].style if notes else None)
 
 
 def merge_record(path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
@@ -392,33 +384,40 @@ def _drop_moved(keys: Mapping[str, tuple[list[Key], ...]], counts: Mapping[str, 
                 yield path
 
 
-def _arrange(
-    lead: Iterable[tuple[Key, Entry]], other: Iterable[tuple[Key, Entry]], wanted: Counter[Key]
-) -> list[Entry]:
-    """Return the wanted entries in the order of one side; those of the other side alone follow the one above them."""
-    kept: list[list[Entry]] = [[]]
-    places: dict[Key, list[int]] = {}
-    for key, entry in lead:
-        if len(own := places.setdefault(key, [])) < wanted[key]:
-            own.append(len(kept))
-            kept.append([entry])
+def _number(keys: Iterable[Key], entries: Iterable[Entry]) -> Named:
     met: Counter[Key] = Counter()
-    at = 0
-    for key, entry in other:
-        number, own = met[key], places.get(key, [])
+    found = Named()
+    for key, entry in zip(keys, entries, strict=True):
         met[key] += 1
-        if number < len(own):
-            at = own[number]
-        elif number < wanted[key]:
-            kept[at].append(entry)
-    return list(chain.from_iterable(kept))
+        found[key, met[key]] = entry
+    return found
 
 
-def _merge_fields(base: Sequence[Entry], lead: Sequence[Entry], other: Sequence[Entry]) -> list[Entry]:
+def _arrange(wanted: Counter[Key], base: Named, lead: Named, other: Named) -> list[Entry]:
+    """Return the wanted entries in the order of one side; those of the other side alone follow the one above them.
+
+    An entry is signed as the other side has it if only that one has changed it.
+    """
+    top: list[Entry] = []
+    kept, above = dict[tuple[Key, int], list[Entry]](), top
+    for name, entry in lead.items():
+        old, new = (side[name].signature if name in side else None for side in (base, other))
+        is_taken = new not in (None, old) and entry.signature in ("", old)
+        if name[1] <= wanted[name[0]]:
+            kept[name] = [other[name]._replace(gap=entry.gap, above=entry.above) if is_taken else entry]
+    for name, entry in other.items():
+        above = kept.get(name, above)
+        if name not in lead and name[1] <= wanted[name[0]]:
+            above.append(entry)
+    return [*top, *chain.from_iterable(kept.values())]
+
+
+def _merge_fields(*sides: Sequence[Entry]) -> list[Entry]:
     """Return the merged fields of front matter; the second value of a field becomes a comment."""
-    counts = _merge_counts(*(Counter[Key]([entry.key for entry in side]) for side in (base, lead, other)))
+    base, lead, other = (_number([entry.key for entry in side], side) for side in sides)
+    counts = _merge_counts(*(Counter(key for key, _ in side) for side in (base, lead, other)))
     found, names = list[Entry](), set[str]()
-    for entry in _arrange(((each.key, each) for each in lead), ((each.key, each) for each in other), counts):
+    for entry in _arrange(counts, base, lead, other):
         field = _FIELD.match(entry.text)
         text = re.sub("^", "# ", entry.text, flags=re.MULTILINE) if field and field[0] in names else entry.text
         names.add(field[0] if field else "")

@@ -35,8 +35,8 @@ from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, d
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.sync.encrypted import ABOUT, MAX_NOTE_BYTES, EncryptedGit, Key, find_key_name, keep_key, read_key
 from mdrecall.sync.git import LIMIT_S, NO_BLOB, Changes, Commit, Git, hide_password
-from mdrecall.sync.merge import RECORDS, Tree, merge_trees, merge_unfinished, split_note
-from mdrecall.sync.soon import FAILED, LAST, LOCAL, PAUSED, STATE, touch
+from mdrecall.sync.merge import RECORDS, Tree, find_renames, merge_trees, merge_unfinished, split_note
+from mdrecall.sync.soon import FAILED, LAST, LOCAL, PAUSED, STATE
 from mdrecall.text.annotations import path_origin
 from mdrecall.text.tombstones import build_tombstones
 from mdrecall.types.documents import parse_citation
@@ -98,11 +98,11 @@ class MemorySync:
         self._problems: dict[str, None] = {}
         self._held: set[str] = set()
         """Files that are there but cannot be read or written: they are left as they are, everywhere."""
-        self._read: dict[str, bytes] = {}
-        """The contents that were read from the workspace last, by blob."""
+        self._contents: dict[str, bytes] = {}
+        """The contents that were read, by blob."""
         self._trees: dict[str, Blobs] = {}
         """The files of commits, as far as they are known."""
-        self._is_fetched = False
+        self._is_rewritten = False
         self._open(tombstones.read_machine(self._state_dir))
 
     def _open(self, salt: bytes) -> None:
@@ -133,8 +133,7 @@ class MemorySync:
         self._open(salt)
         make_private_folder(self.folder)
         with self._hold_lock():
-            with open(os.path.join(self._workspace, LOCAL, ".gitignore"), "w") as file:
-                file.write("*\n")
+            Path(self._workspace, LOCAL, ".gitignore").write_text("*\n")
             self._git.create()
             url = url or self._git.folder
             url = os.path.abspath(os.path.expanduser(url)) if os.path.isdir(os.path.expanduser(url)) else url
@@ -156,8 +155,7 @@ class MemorySync:
             about = os.path.join(self._workspace, ABOUT)
             if joins and not self.state.get("synced"):
                 # The memory of the remote gives its name to both.
-                with suppress(FileNotFoundError):
-                    os.unlink(about)
+                Path(about).unlink(missing_ok=True)
             elif not os.path.exists(about):
                 save(about, {"format": FORMAT, "id": os.urandom(8).hex(), "shared": "shared" in access})
             self._save()
@@ -165,7 +163,7 @@ class MemorySync:
     def _check_key(self, url: str, branch: str, key: Key | None) -> str:
         """Return the name of the key that a remote needs, and that is here or given; empty if it is not encrypted."""
         plain = self._open_git("")
-        name = find_key_name(plain.list_changes("", plain.fetch(url, branch)))
+        name = find_key_name(plain.list_changes("", plain.fetch(url, branch)[0]))
         if key and key.name != name:
             raise SyncError(f"{hide_password(url)} is not encrypted by the key of this invitation.", hint="Check both.")
         return (key or read_key(self._state_dir, name)).name if name else ""
@@ -176,9 +174,8 @@ class MemorySync:
 
     def leave(self) -> None:
         """End sync here: this machine is taken off the list, if the remote can be reached, and the notes stay."""
-        with suppress(OSError):
-            os.unlink(os.path.join(self._workspace, RECORDS, "machines", f"{self.machine}.json"))
-        with suppress(SyncError):
+        with suppress(OSError, SyncError):
+            Path(self._workspace, RECORDS, "machines", f"{self.machine}.json").unlink(missing_ok=True)
             self.run(is_leaving=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.state = {}
@@ -214,7 +211,7 @@ class MemorySync:
         url, base, branch = self.state["url"], self.state["branch"], f"propose/{proposal}"
         with self._hold_lock():
             files = {f"memory/{about}-{proposal}{NOTE_ENDING}": data}
-            commit = Commit("refs/mdrecall/proposal", self._git.fetch(url, base), files, "1 entry proposed")
+            commit = Commit("refs/mdrecall/proposal", self._git.fetch(url, base)[0], files, "1 entry proposed")
             # If it is refused, the same entry was proposed before.
             self._git.push(url, branch, *self._git.commit([commit]))
         form = next((form for host, form in _REVIEWS.items() if host in url and shutil.which(form.split()[0])), "")
@@ -228,14 +225,12 @@ class MemorySync:
 
     def list_machines(self) -> Iterator[dict[str, Any]]:
         """Yield what each machine last said about itself: name, day of its last sync, how much it has cleared."""
-        folder = os.path.join(self._workspace, RECORDS, "machines")
-        with suppress(FileNotFoundError):
-            for name in sorted(os.listdir(folder)):
-                if _RECORD.fullmatch(f"{RECORDS}machines/{name}"):
-                    found = load(os.path.join(folder, name))
-                    cleared = found.get("cleared") if isinstance(found.get("cleared"), int) else 0
-                    about = {"name": str(found.get("name", ""))[:80], "day": str(found.get("day", ""))[:10]}
-                    yield {"id": name[:12], **about, "cleared": cleared, "isThis": name[:12] == self.machine}
+        for path in sorted(Path(self._workspace, RECORDS, "machines").glob("*")):
+            if _RECORD.fullmatch(f"{RECORDS}machines/{path.name}"):
+                found, id = load(str(path)), path.stem
+                cleared = found.get("cleared") if isinstance(found.get("cleared"), int) else 0
+                about = {"name": str(found.get("name", ""))[:80], "day": str(found.get("day", ""))[:10]}
+                yield {"id": id, **about, "cleared": cleared, "isThis": id == self.machine}
 
     def _save(self) -> None:
         # Values are replaced, never changed, so that a copy of the mapping is enough.
@@ -268,14 +263,13 @@ class MemorySync:
         if not self.is_set_up:
             raise SyncError("This memory is not synced with other machines.", hint="Set up sync first.")
         with self._hold_lock():
-            before = self.state.get("synced")
             try:
                 result = self._exchange(is_leaving=is_leaving)
             except OSError as error:
                 hint = "Check the disk and the permissions. Nothing was lost."
                 raise SyncError(f"Cannot sync: {error.strerror or error}.", hint=hint) from error
             self._save()
-            if before and self._is_fetched and not self._git.contains(self.state["synced"], before):
+            if self._is_rewritten:
                 # Another machine has replaced the history, so that what it forgot is in none.
                 self._git.drop_others(self.state["synced"])
             elif self.state.get("cleaned") != (today := time.strftime("%Y-%m-%d")):
@@ -283,9 +277,8 @@ class MemorySync:
                 self._git.clean_up()
                 self._save()
             for name in (PAUSED, FAILED):
-                with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(self.folder, name))
-            touch(self.folder, LAST)
+                Path(self.folder, name).unlink(missing_ok=True)
+            Path(self.folder, LAST).touch()
             return result
 
     def _exchange(self, *, is_leaving: bool) -> SyncResult:
@@ -296,8 +289,8 @@ class MemorySync:
             self._progress("fetching")
             found = self._git.find_head(url, branch)
             if found and found != state.get("synced"):
-                found = self._git.fetch(url, branch)
-                self._is_fetched = True
+                found, has_synced = self._git.fetch(url, branch, state.get("synced", ""))
+                self._is_rewritten = bool(state.get("synced")) and not has_synced
             # A remote that has lost the branch, or is new, gets all of it again.
             head = found or state.get("synced", "")
             there = self._read_tree(head)
@@ -307,7 +300,8 @@ class MemorySync:
             self._check_loss(*blobs[:2])
             self._progress("merging")
             base, ours, theirs = trees = self._load_trees(*blobs)
-            merged = sweep(self._settings, merge_trees(*trees))
+            # What was forgotten counts as never written, so that clearing it is not an edit of what stands beside it.
+            merged = merge_trees(*sweep(self._settings, *trees))
             sent = {path: merged.get(path) for path in {**merged, **theirs} if merged.get(path) != theirs.get(path)}
             if not sent and merged == ours and found:
                 self._move_on(head)
@@ -350,11 +344,8 @@ class MemorySync:
 
     def _base(self) -> Blobs:
         """Return the tree that this machine and the remote shared last, as far as it was written here."""
-        base = dict(self.state.setdefault("tree", {}))
-        for path, blob in self.state.get("held", {}).items():
-            base.pop(path, None)
-            base |= {path: blob} if blob else {}
-        return base
+        base = self.state.setdefault("tree", {}) | self.state.get("held", {})
+        return {path: blob for path, blob in base.items() if blob}
 
     def _read_tree(self, head: str) -> Blobs:
         """Return the files of the remote's head that may come here; raise ``SyncError`` if it is not this memory."""
@@ -422,7 +413,6 @@ class MemorySync:
         gone = base.keys() - stamps.keys()
         self._held = {path for path in gone if os.path.lexists(os.path.join(self._workspace, path))}
         blobs, cache = Blobs(), dict[str, list[Any]]()
-        self._read = {}
         for path, stamp in stamps.items():
             if known.get(path, ())[:4] == [*stamp] and known[path][4] == base.get(path):
                 blobs[path], cache[path] = known[path][4], known[path]
@@ -435,7 +425,7 @@ class MemorySync:
                 self._hold(path, f"{error} It is not synced.")
                 continue
             blobs[path] = self._git.name_blob(opened.data)
-            self._read[blobs[path]] = opened.data
+            self._contents[blobs[path]] = opened.data
             if now_ns - max(opened.stamp[1:3]) > _SETTLES_NS:
                 cache[path] = [*opened.stamp, blobs[path]]
         self.state["files"] = cache
@@ -456,9 +446,10 @@ class MemorySync:
         blobs = [(path, tree[path]) for tree in trees for path in paths if path in tree]
         # Where nothing came from elsewhere, notes are not merged, and their names tell that they differ.
         is_quiet = one == trees[-1] and not self.state.get("shared")
-        found = {blob: blob.encode() for path, blob in blobs if is_quiet and is_note(path)} | self._read
-        wanted = [blob for _, blob in blobs if blob not in found]
-        found |= self._git.read(wanted, max(self._max_bytes, tombstones.MAX_BYTES), {*one.values()})
+        found = {blob: blob.encode() for path, blob in blobs if is_quiet and is_note(path)} | self._contents
+        wanted, limit = (blob for _, blob in blobs if blob not in found), max(self._max_bytes, tombstones.MAX_BYTES)
+        self._contents |= self._git.read(wanted, limit, {*one.values()})
+        found |= self._contents
         for path, blob in blobs:
             if len(found.get(blob, b"")) > self._limit(path) or blob not in found:
                 self._hold(path, f"{path} is too large, and is not synced.")
@@ -509,9 +500,10 @@ class MemorySync:
         state = self.state
         if not state.get("pushed"):
             head = self._git.find_head(state["url"], state["branch"])
-            if head and head != state["next"]:
-                head = self._git.fetch(state["url"], state["branch"])
-            state["pushed"] = bool(head) and self._git.contains(head, state["next"])
+            is_there = head == state["next"]
+            state["pushed"] = is_there or (
+                bool(head) and self._git.fetch(state["url"], state["branch"], state["next"])[1]
+            )
         if state["pushed"]:
             self._write()
         state["next"] = ""
@@ -538,31 +530,35 @@ class MemorySync:
     def _write_once(self, done: set[str]) -> bool:
         """Write the files that differ from the target; False if an agent wrote meanwhile: then all is read again."""
         state = self.state
-        synced, tree = state.get("synced", ""), state["tree"]
-        before, target = (
-            self._list_tree(synced, state[name], tree) if state[name] else {} for name in ("mine", "target")
-        )
+        known, tree = state.get("synced", ""), state["tree"]
+        names = state["mine"], state["target"]
+        before, target = (self._list_tree(known, name, tree) if name else {} for name in names)
         old, now, new = self._load_trees(before, self._read_here(), target)
         stages = ((path, os.path.join(self.folder, name)) for path, name in state["stage"].items())
         # After a kill, a file that is in its place may have its name in the stage, too; a note to remove has two there.
         left = [path for path, file in stages if os.path.exists(file) and os.stat(file).st_nlink == 1]
         written = [path for path in state["stage"] if path not in left and (path in new or path not in now)]
-        final = merge_unfinished(old, now, new, written)
+        final = merge_unfinished(written, *sweep(self._settings, old, now, new))
         changes = [path for path in {**now, **final} if now.get(path) != final.get(path)]
         if changes:
             self._stage(changes, (old, now), (new, final))
+        for path, name in find_renames(now, final).items():
+            self._progress("writing")
+            if self._rename(path, name):
+                now[name] = now.pop(path)
+        done.update(changes)
         for path in sorted(changes, key=lambda path: (path not in final, path)):
             self._progress("writing")
             staged = os.path.join(self.folder, state["stage"][path])
             try:
-                self._write_file(path, now.get(path), final.get(path), staged)
+                if now.get(path) != final.get(path):
+                    self._write_file(path, now.get(path), final.get(path), staged)
             except FileChanged:
                 # If it was moved and put back, it counts as unwritten again.
                 with open(staged, "ab"):
                     return False
             except WriteError as error:
                 self._hold(path, f"{error} It is not synced.")
-            done.add(path)
         return True
 
     def _stage(self, changes: Iterable[str], mine: tuple[Tree, Tree], target: tuple[Tree, Tree]) -> None:
@@ -586,9 +582,21 @@ class MemorySync:
         self._progress("staged")
 
     def _drop_stages(self, kept: str) -> None:
-        for name in os.listdir(self.folder):
-            if name.startswith("stage-") and name != kept:
-                shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
+        for folder in Path(self.folder).glob("stage-*"):
+            if folder.name != kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _rename(self, path: str, name: str) -> bool:
+        """Rename a note in one step, if that can be done; otherwise it is written by its new name, and then removed."""
+        (folder, old), (new_folder, new) = map(os.path.split, (path, name))
+        inside = editing.open_folder(self._workspace, folder), editing.open_folder(self._workspace, new_folder)
+        with suppress(OSError), inside[0] as source, inside[1] as target:
+            if not os.access(new, os.F_OK, dir_fd=target, follow_symlinks=False):
+                os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
+                editing.sync_folder(target)
+                remove_empty_folders(self._workspace, path)
+                return True
+        return False
 
     def _write_file(self, path: str, now: bytes | None, final: bytes | None, staged: str) -> None:
         """Move a staged file to its place; raise a ``WriteError``, which is ``FileChanged`` if it is not as it was."""
@@ -608,13 +616,16 @@ def is_note(path: str) -> bool:
     return bool(_NOTE.fullmatch(path)) and not is_instruction and not host_of(path)
 
 
-def sweep(settings: Settings, tree: dict[str, bytes]) -> dict[str, bytes]:
-    """Return a tree without what was forgotten on any machine."""
-    records = [data for path, data in tree.items() if path.endswith(".jsonl")]
+def sweep(settings: Settings, *trees: dict[str, bytes]) -> list[dict[str, bytes]]:
+    """Return trees without what was forgotten on any machine."""
+    records = [data for tree in trees for path, data in tree.items() if path.endswith(".jsonl")]
     entries = tombstones.parse_lines(b"\n".join((tombstones.open_tombstones(settings).merge(b""), *records))).entries
-    for is_masked in {entry.is_masked for entry in entries}:
-        forgotten = build_tombstones(entry for entry in entries if entry.is_masked == is_masked)
-        notes = {path: data for path, data in tree.items() if not path.startswith(RECORDS)}
-        swept = {**tree, **{path: sweep_note(path, data, forgotten) for path, data in notes.items()}}
-        tree = {path: data for path, data in swept.items() if data is not None}
-    return tree
+    groups = [build_tombstones(each for each in entries if each.is_masked == is_masked) for is_masked in (True, False)]
+
+    def clear(path: str, data: bytes | None) -> bytes | None:
+        for forgotten in () if path.startswith(RECORDS) else groups:
+            data = data if data is None else sweep_note(path, data, forgotten)
+        return data
+
+    swept = ({path: clear(path, data) for path, data in tree.items()} for tree in trees)
+    return [{path: data for path, data in tree.items() if data is not None} for tree in swept]

@@ -36,12 +36,6 @@ def locate(settings: Settings) -> str:
     return folder if machine and os.path.exists(os.path.join(folder, STATE)) else ""
 
 
-def touch(folder: str, name: str) -> None:
-    """Write an empty file, of which only the time counts."""
-    with open(os.path.join(folder, name), "wb"):
-        pass
-
-
 def age_of(folder: str, name: str = LAST) -> float:
     """Return how many seconds ago a file was written, by default at the end of the last sync; infinite if never."""
     with suppress(OSError):

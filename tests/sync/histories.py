@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from mdrecall.sync.merge import merge_trees, merge_unfinished
+from mdrecall.sync.merge import find_renames, merge_trees, merge_unfinished
 
 TOKEN = re.compile(rb"tok\d+x")
-ENTRY = re.compile(rb"^[^\n]*(tok\d+x)[^\n]*\n(?:<!--[^\n]*\n)?", re.MULTILINE)
+ENTRY = re.compile(rb"^[^\n]*(tok\d+x)[^\n]*\n(<!--[^\n]*\n)?", re.MULTILINE)
 TURNS = 36
 #: Actions of an agent, and how often in a hundred.
 ACTIONS = {
@@ -67,7 +67,7 @@ class Machine:
             head = len(self.remote.trees) - 1
             theirs, ours = self.remote.trees[head], dict(self.work)
             step("read")
-            merged = sweep(merge_trees(self.remote.trees[self.synced], ours, theirs))
+            merged = merge_trees(*sweep(self.remote.trees[self.synced], ours, theirs))
             changed = merged != theirs
             self.next = (head + 1, merged) if changed else (head, theirs)
             self.mine, self.target, self.unwritten = ours, self.next[1], None
@@ -90,9 +90,15 @@ class Machine:
     def _write_all(self, step: Callable[[str], None]) -> bool:
         now, changed = dict(self.work), diff(self.mine, self.target)
         written = [path for path in changed if path not in self.unwritten] if self.unwritten is not None else []
-        target = merge_unfinished(self.mine, now, self.target, written)
+        target = merge_unfinished(written, *sweep(self.mine, now, self.target))
         step("staged")
-        self.mine, self.target, self.unwritten = now, target, {*diff(now, target)}
+        self.mine, self.target, self.unwritten = dict(now), target, {*diff(now, target)}
+        for old, new in find_renames(now, target).items():
+            step("write")
+            if self.work.get(old) != now[old] or new in self.work:
+                return False
+            now[new] = self.work[new] = now.pop(old)
+            del self.work[old]
         for path in sorted(self.unwritten, key=lambda path: (path not in target, path)):
             step("write")
             if self.work.get(path) != now.get(path):
@@ -100,7 +106,7 @@ class Machine:
             if path in target:
                 self.work[path] = target[path]
             else:
-                del self.work[path]
+                self.work.pop(path, None)
             self.unwritten.remove(path)
         return True
 
@@ -110,18 +116,18 @@ def diff(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
     return [path for path in {**one, **other} if one.get(path) != other.get(path)]
 
 
-def sweep(tree: dict[str, bytes]) -> dict[str, bytes]:
-    """Return a tree without the entries that were forgotten."""
-    gone = {token for path, data in tree.items() if path.startswith(".mdrecall/") for token in TOKEN.findall(data)}
-    swept = {
-        path: ENTRY.sub(lambda found: b"" if found[1] in gone else found[0], data)
-        if gone & {*TOKEN.findall(data)}
-        else data
-        for path, data in tree.items()
-        if not path.startswith(".mdrecall/")
-    }
-    records = {path: data for path, data in tree.items() if path.startswith(".mdrecall/")}
-    return {path: data for path, data in swept.items() if data.strip()} | records
+def sweep(*trees: dict[str, bytes]) -> list[dict[str, bytes]]:
+    """Return trees without the lines that were forgotten; a comment below one of them stays."""
+    records = [data for tree in trees for path, data in tree.items() if path.startswith(".mdrecall/")]
+    gone = {token for data in records for token in TOKEN.findall(data)}
+
+    def clear(path: str, data: bytes) -> bytes:
+        if path.startswith(".mdrecall/") or not gone & {*TOKEN.findall(data)}:
+            return data
+        return ENTRY.sub(lambda found: (found[2] or b"") if found[1] in gone else found[0], data)
+
+    swept = [{path: clear(path, data) for path, data in tree.items()} for tree in trees]
+    return [{path: data for path, data in tree.items() if data.strip()} for tree in swept]
 
 
 class History:
@@ -221,7 +227,9 @@ class History:
         if entries := self._entries(work):
             path, found = self.random.choice(entries)
             self.gone.add(found[1])
-            work[path] = work[path][: found.start()] + work[path][found.end() :]
+            # Who deletes a line may leave the comment of its author.
+            end = found.end() if self.random.random() < 0.5 else work[path].index(b"\n", found.start()) + 1
+            work[path] = work[path][: found.start()] + work[path][end:]
 
     def do_rename(self, work: dict[str, bytes], machine: Machine, turn: int) -> None:
         if notes := [path for path in sorted(work) if path.startswith("memory/")]:
@@ -240,7 +248,7 @@ class History:
             work[machine.own_file] = (
                 work.get(machine.own_file, b'{"salt":"' + machine.name.encode() + b'"}\n') + found[1] + b"\n"
             )
-            swept = sweep(work)
+            (swept,) = sweep(work)
             work.clear()
             work.update(swept)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mdrecall.sync.merge import join_note, merge_trees, split_note
+from mdrecall.sync.merge import find_renames, join_note, merge_trees, merge_unfinished, split_note
 from tests.conftest import examples
 
 PIECES: tuple[Callable[[int], str], ...] = (
@@ -119,6 +119,20 @@ def test_an_edit_stays_though_the_other_side_deleted_the_entry() -> None:
     assert merge("- a\n- port 80\n", "- a\n- port 81\n", "- a\n") == "- a\n- port 81\n"
 
 
+def test_a_comment_that_moves_to_the_line_above_is_not_an_edit_of_that_line() -> None:
+    base = "- a\n- b\n<!-- by claude -->\n"
+    left = "- a\n<!-- by claude -->\n"
+    assert merge(base, left, "- b\n<!-- by claude -->\n") == ""
+    assert merge(base, left, "- a2\n- b\n<!-- by claude -->\n") == "- a2\n"
+    assert merge(base, left, base + "- c\n") == left + "- c\n"
+
+
+def test_who_wrote_a_line_is_known_if_one_side_says_so() -> None:
+    for ours, theirs in (("- a\n<!-- by claude -->\n", "- a\n"), ("- a\n<!-- by x -->\n", "- a\n<!-- by claude -->\n")):
+        for sides in ((ours, theirs), (theirs, ours)):
+            assert merge(theirs, *sides) == ours
+
+
 def test_equal_headings_below_different_digests_stay_with_their_digest() -> None:
     base = "# Day\n"
     ours = base + "\n## Red\n\n### Decisions\n\n- red one\n"
@@ -191,6 +205,16 @@ def test_a_note_that_both_renamed_gets_the_smaller_name() -> None:
     base = {"a.md": b"- one\n- two\n"}
     merged = merge_trees(base, {"c.md": b"- one\n- two\n- 3\n"}, {"b.md": b"- 0\n- one\n- two\n"})
     assert merged == {"b.md": b"- 0\n- one\n- two\n- 3\n"}
+
+
+def test_a_note_that_was_renamed_when_its_sync_was_killed_keeps_what_was_edited_since() -> None:
+    before, target = {"a.md": b"- one\n- two\n"}, {"b.md": b"- one\n- two\n- 3\n"}
+    assert find_renames(before, target) == {"a.md": "b.md"}
+    # The note has its new name, and either its old or its new content.
+    assert merge_unfinished([], before, {"b.md": b"- one\n"}, target) == {"b.md": b"- one\n- 3\n"}
+    assert merge_unfinished(["b.md"], before, {"b.md": b"- one\n- 3\n"}, target) == {"b.md": b"- one\n- 3\n"}
+    assert merge_unfinished(["b.md"], before, target, target) == target
+    assert merge_unfinished(["b.md"], before, {"a.md": b"- new\n"} | target, target) == {"a.md": b"- new\n"} | target
 
 
 def test_what_one_side_moved_and_the_other_deleted_is_deleted() -> None:
