@@ -4,7 +4,6 @@ The remote is not trusted: its files are only read as blobs, and what a reposito
 """
 
 import hashlib
-import os
 import re
 import subprocess
 import time

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -319,7 +319,7 @@ class MemorySync:
             if state["mine"] != state["target"]:
                 self._save()
             self._progress("pushed")
-            return self._report(self._write(), sent)
+            return self._report(self._write(blobs[1]), sent)
         raise SyncError("Other machines were faster every time.", hint="Try again, or delete a stale *.lock there.")
 
     def _report(self, received: Iterable[str], sent: Iterable[str]) -> SyncResult:
@@ -442,7 +442,7 @@ class MemorySync:
     def _load_trees(self, *trees: Blobs) -> list[dict[str, bytes]]:
         """Return the contents of the files that differ between trees, but for those that are held."""
         one, *others = trees
-        paths = [path for path in set().union(*trees) if any(one.get(path) != tree.get(path) for tree in others)]
+        paths = {path for tree in others for path, _ in one.items() ^ tree.items()}
         blobs = [(path, tree[path]) for tree in trees for path in paths if path in tree]
         # Where nothing came from elsewhere, notes are not merged, and their names tell that they differ.
         is_quiet = one == trees[-1] and not self.state.get("shared")
@@ -453,7 +453,7 @@ class MemorySync:
         for path, blob in blobs:
             if len(found.get(blob, b"")) > self._limit(path) or blob not in found:
                 self._hold(path, f"{path} is too large, and is not synced.")
-        if any(f"{NOTE_ENDING}/" in path for tree in trees for path in tree):
+        if f"{NOTE_ENDING}/" in "\n".join(chain.from_iterable(trees)):
             folders = {path[: place.start()] for tree in trees for path in tree for place in re.finditer("/", path)}
             for path in folders.intersection(paths):
                 self._hold(path, f"{path} is a folder on another machine, and is not synced.")
@@ -492,7 +492,8 @@ class MemorySync:
         following = made[0] if sent else head
         mine = following if is_written else made[-1] if ours else synced
         state |= {"mine": mine, "next": following, "target": following, "stage": {}, "pushed": not sent}
-        self._save()
+        if sent:
+            self._save()
         self._progress("stored")
 
     def _recover(self) -> None:
@@ -508,10 +509,12 @@ class MemorySync:
             self._write()
         state["next"] = ""
 
-    def _write(self) -> set[str]:
-        """Write what was pushed: new and changed files first. Return the paths that were written."""
+    def _write(self, here: Blobs | None = None) -> set[str]:
+        """Write what was pushed: new and changed files first. Return their paths; ``here`` is there now, if known."""
         state, written = self.state, set[str]()
-        tries = (self._write_once(written) for _ in range(_WRITES))
+        tries = (
+            self._write_once(written, self._read_here() if number or not here else here) for number in range(_WRITES)
+        )
         if state["mine"] != state["target"] and not any(tries):
             raise SyncError("The notes change faster than they can be written.", hint="Try again in a moment.")
         self._progress("written")
@@ -527,13 +530,13 @@ class MemorySync:
         held = {path: base.get(path, "") for path in self._held if tree.get(path, "") != base.get(path, "")}
         state |= {"synced": head, "tree": tree, "held": held, "next": "", "stage": {}}
 
-    def _write_once(self, done: set[str]) -> bool:
+    def _write_once(self, done: set[str], here: Blobs) -> bool:
         """Write the files that differ from the target; False if an agent wrote meanwhile: then all is read again."""
         state = self.state
         known, tree = state.get("synced", ""), state["tree"]
         names = state["mine"], state["target"]
         before, target = (self._list_tree(known, name, tree) if name else {} for name in names)
-        old, now, new = self._load_trees(before, self._read_here(), target)
+        old, now, new = self._load_trees(before, here, target)
         stages = ((path, os.path.join(self.folder, name)) for path, name in state["stage"].items())
         # After a kill, a file that is in its place may have its name in the stage, too; a note to remove has two there.
         left = [path for path, file in stages if os.path.exists(file) and os.stat(file).st_nlink == 1]

@@ -74,21 +74,21 @@ class Machine:
             step("stored")
             if not changed or self.remote.push(head, merged):
                 step("pushed")
-                self.finish(step)
+                self.finish(step, ours)
                 return True
         self.next = None
         return False
 
-    def finish(self, step: Callable[[str], None]) -> None:
-        """Write what was pushed: new and changed files first."""
+    def finish(self, step: Callable[[str], None], known: dict[str, bytes] | None = None) -> None:
+        """Write what was pushed: new and changed files first. What was read before counts until it differs."""
         assert self.next
-        while not self._write_all(step):
-            pass
+        while not self._write_all(step, dict(self.work) if known is None else dict(known)):
+            known = None
         step("written")
         self.synced, self.next = self.next[0], None
 
-    def _write_all(self, step: Callable[[str], None]) -> bool:
-        now, changed = dict(self.work), diff(self.mine, self.target)
+    def _write_all(self, step: Callable[[str], None], now: dict[str, bytes]) -> bool:
+        changed = diff(self.mine, self.target)
         written = [path for path in changed if path not in self.unwritten] if self.unwritten is not None else []
         target = merge_unfinished(written, *sweep(self.mine, now, self.target))
         step("staged")
