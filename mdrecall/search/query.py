@@ -26,8 +26,6 @@ MAX_TERMS = 64
 _MIN_PREFIX_CHARS = 3
 _MIN_LETTERS_PREFIX_CHARS = 4
 _WORD = compile_later(r"[^\W_]+")
-# What is between the words of a name; more than that, or a row of underscores, parts sentences.
-_JOINER_CHARS = 3
 # Longer ones come before those that begin them.
 _QUESTION_WORDS = (
     "是?(?:什么|什麼|甚麼)(?:时候|時候|地方|样|樣)?|是?在?哪(?:一?[个個年天月家位些里裡儿兒])?"
@@ -292,14 +290,11 @@ class Naming(NamedTuple):
         words = name.split()
         return self.words.issuperset(words) and not _EVERYBODYS.issuperset(words)
 
-    def can_name(self, longest: int) -> bool:
-        """True if the query may be a name of at most so many characters."""
-        return bool(self.files or self.file) or len(self.whole) <= longest
-
     def find_bonuses(self, path: str, headings: Sequence[str]) -> list[float]:
         """Return what the passages below each heading of a file gain."""
-        by_file = self.file_bonus(path)
-        return [max(by_file, self.heading_bonus(heading)) for heading in headings]
+        size, names_file = len(self.whole), self.files or self.file
+        by_file = self.file_bonus(path) if names_file or size <= len(path) or not path.isascii() else 0.0
+        return [max(by_file, self.heading_bonus(each)) if each else by_file for each in headings]
 
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
@@ -353,7 +348,7 @@ def is_spelled_out(name: str, text: str) -> bool:
     last = 2 * len(words) - 1
     for place in range(0, len(parts) - last + 1, 2):
         found = parts[place : place + last]
-        if found[::2] == words and all(len(one) <= _JOINER_CHARS or not one.strip("_") for one in found[1::2]):
+        if found[::2] == words and all(len(one) <= len(" – ") or not one.strip("_") for one in found[1::2]):
             return True
     return False
 

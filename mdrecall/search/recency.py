@@ -7,7 +7,7 @@ A line that was replaced stays a result, because who asks may want to know what 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, product
 from typing import NamedTuple, TypeAlias
 
@@ -203,17 +203,14 @@ _MOST_HELD = 3
 _MIN_SHARED, _MAX_DIFFERENT = 4, 8
 
 
-#: A sentence with how its words begin, and with those words of the query that it holds.
-_Sentence: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
-
-
 class _Said(NamedTuple):
     """A candidate, where it was written down, and its sentences about what the query asks for."""
 
     entry: Candidate
     place: Place = Place("", 0, None, 0)
     heading: str = ""
-    sentences: Sequence[_Sentence] = ()
+    sentences: Sequence[tuple[str, frozenset[str], frozenset[str]]] = ()
+    """Each with how its words begin, and with those words of the query that it holds."""
 
 
 _Claims: TypeAlias = Memo[tuple[str, str, str], Claim | None]
@@ -335,9 +332,7 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> 
         return _Said(entry)
     pairs = zip(text.split("\n"), fold(text).split("\n"), strict=True)
     kept = [line for line, folded in pairs if len({*[one for one in held if one in folded], *above}) >= least]
-    sentences = list(islice(_read_sentences(list_sentences("\n".join(kept)), held), _MAX_SENTENCES))
-    if not sentences:
-        return _Said(entry)
+    sentences = _read_sentences(list_sentences("\n".join(kept)), held)
     day = Moment(chunk.mtime_ns / 1e6).today
     place = Place(chunk.path, chunk.line(entry.passage.first_line), entry_day(chunk), day)
     heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
@@ -350,13 +345,12 @@ def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
     return [beginning for beginning in beginnings if beginning in folded]
 
 
-def _read_sentences(sentences: Iterable[str], held: Sequence[str]) -> Iterator[_Sentence]:
-    """Yield the sentences that hold some beginnings of words; those beyond ASCII without how their words begin."""
-    for sentence in sentences:
-        folded = fold(sentence)
-        if own := [beginning for beginning in held if beginning in folded]:
-            words = re.findall(r"\w+", folded) if sentence.isascii() else ()
-            yield sentence, frozenset([word[:_SURE_CHARS] for word in words]), frozenset(own)
+def _read_sentences(sentences: Iterable[str], held: Sequence[str]) -> list[tuple[str, frozenset[str], frozenset[str]]]:
+    """Return the first sentences that hold some beginnings of words; those beyond ASCII without how all words begin."""
+    found = ((each, fold(each), frozenset(_find_held(each, held))) for each in sentences)
+    first = islice((each for each in found if each[2]), _MAX_SENTENCES)
+    words = ((one, re.findall(r"\w+", folded) if one.isascii() else (), own) for one, folded, own in first)
+    return [(one, frozenset([word[:_SURE_CHARS] for word in all_of]), own) for one, all_of, own in words]
 
 
 def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:

@@ -234,22 +234,12 @@ def mix(words: float, likeness: float | None, vector_weight: float, identified: 
 
 def probability(worth: float) -> float:
     """Return how likely something of this worth answers the query."""
-    return probabilities([worth])[0]
-
-
-def probabilities(worths: Sequence[float]) -> list[float]:
-    """Return the probability for each worth."""
-    return [1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE))) for worth in worths]
+    return 1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE)))
 
 
 def vector_probability(worth: float) -> float:
     """Return the same for a search by vectors only, where the worth is a likeness."""
-    return vector_probabilities([worth])[0]
-
-
-def vector_probabilities(worths: Sequence[float]) -> list[float]:
-    """Return the probability for each likeness."""
-    return [1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE))) for worth in worths]
+    return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
 
 
 def gain_by_weight(weight: float, *, by_vectors_only: bool = False) -> float:
@@ -469,14 +459,10 @@ class ReadText(NamedTuple):
     passages: Sequence[Passage]
     titles: Sequence[str]
     """Its path and the headings above it, and then its own headings."""
-    headings: Sequence[str]
-    """The same without the path, and of the headings above it only the last one."""
     title_of: Sequence[int]
     """The place of each passage's heading among the titles."""
     name: str
     """The words of its file's name."""
-    longest: int
-    """No query that is longer asks for its file or one of its headings by name."""
     words: Words
     """The words of the titles, and then those of the text."""
     starts: Sequence[int]
@@ -506,22 +492,13 @@ class TextMemory:
 def _read_text(chunk: StoredChunk) -> ReadText:
     passages, lines = split_passages(chunk.text), chunk.text.split("\n")
     above, trail = sorted({entry.heading for entry in passages} | {-1}), titles(chunk.trail)
-    own = [heading_title(lines[line].strip()) for line in above[1:]]
-    headings = [trail[-1] if trail else "", *own]
-    named = chunk.path, *headings
-    titled = ["\n".join((title_text(chunk.path), *trail)), *own]
+    titled = ["\n".join((title_text(chunk.path), *trail))]
+    titled += [heading_title(lines[line].strip()) for line in above[1:]]
     *starts, offset = accumulate([len(title) + 1 for title in titled], initial=0)
     starts += [offset + entry.start for entry in passages]
-    return ReadText(
-        passages,
-        titled,
-        headings,
-        [above.index(entry.heading) for entry in passages],
-        find_name(chunk.path),
-        max(map(len, named)) if all(map(str.isascii, named)) else sys.maxsize,
-        read_words("\n".join((*titled, chunk.text))),
-        starts,
-    )
+    title_of = [above.index(entry.heading) for entry in passages]
+    words = read_words("\n".join((*titled, chunk.text)))
+    return ReadText(passages, titled, title_of, find_name(chunk.path), words, starts)
 
 
 class Memo(dict[_K, _V]):
@@ -644,7 +621,7 @@ def _read_passages(
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
     identifiers = finder.identifiers
     identifier_count = identifiers.bit_count() + len(naming.phrases)
-    bonuses = naming.find_bonuses(chunk.path, text.headings) if naming.can_name(text.longest) else None
+    bonuses = naming.find_bonuses(chunk.path, (titles(chunk.trail) or [""])[-1:] + list(text.titles[1:]))
     own_note = OWN_NOTE if naming.owns(text.name) else 0.0
     # What the passages before and after hold; the first and the last have one neighbour only.
     around = (0, *held, 0)
@@ -655,7 +632,7 @@ def _read_passages(
         covered = shares[own]
         beside = shares[around[place] | own | around[place + 2]] - covered
         likeness, cosine = (alike[place], found.cosines[place]) if place < len(alike) else (whole, None)
-        bonus = bonuses[heading] if bonuses else 0.0
+        bonus = bonuses[heading]
         if not (covered or beside or likeness or bonus or (is_silent and not place)):
             continue
         identified = 0.0

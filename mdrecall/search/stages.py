@@ -17,10 +17,8 @@ from mdrecall.search.score import (
     ReadChunk,
     gain_by_weight,
     passage_worths,
-    probabilities,
     probability,
     read_chunks,
-    vector_probabilities,
     vector_probability,
 )
 from mdrecall.text.days import chunk_day, day_number, format_day, ms_of_day
@@ -170,6 +168,7 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
+    to_score = vector_probability if query.by_vectors_only else probability
     user_factor: float | None = None
     passages = []
     chunks = [candidate.found for candidate in candidates]
@@ -187,10 +186,8 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
             elif is_asked:
                 is_asked, said = False, found.chunk.text[passage.start : passage.end]
                 worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
-            passages.append((found, passage, place, features, worth))
-    to_scores = vector_probabilities if query.by_vectors_only else probabilities
-    scores = to_scores([worth for *_, worth in passages])
-    return [Candidate(*known, score) for known, score in zip(passages, scores, strict=True)]
+            passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
+    return passages
 
 
 def _is_of_coding(chunk: StoredChunk) -> bool:

@@ -454,13 +454,13 @@ def _multiply(rows: Any, query: Any, products: Any = None) -> Any:
     import numpy
 
     # ``rows @ query`` would wake a second thread even for a few hundred rows, and waiting for it costs many times more.
-    return numpy.einsum("ij,j->i", rows, query, out=products)
+    return numpy.vecdot(rows, query, out=products)
 
 
 def _lengths(rows: Any) -> Any:
     import numpy
 
-    return numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
+    return numpy.sqrt(numpy.vecdot(rows, rows))
 
 
 def _divide(products: Any, lengths: Any, query: Any) -> Any:

@@ -17,15 +17,7 @@ import apsw
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import connect, sidecar_files, tables
-from mdrecall.store.sqlite.tables import (
-    bump,
-    current_revision,
-    explain_error,
-    rows,
-    single,
-    transaction,
-    translate_errors,
-)
+from mdrecall.store.sqlite.tables import bump, current_revision, explain_error, rows, transaction, translate_errors
 from mdrecall.types.sync import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
@@ -336,7 +328,7 @@ class IndexFile:
         with self._reading as db:
             db.execute("BEGIN")
             try:
-                version = single(db, "PRAGMA data_version")
+                version = tables.single(db, "PRAGMA data_version")
                 if version != self._local.version:
                     self._local.version, self._local.known = version, {}
                 self._local.snapshot = db

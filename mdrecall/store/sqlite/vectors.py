@@ -49,10 +49,7 @@ def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE", *bindings:
 
 def checksum_row(number: int, *held: bytes) -> int:
     """Return the checksum of a row that has a number and holds some bytes."""
-    checksum = number & 0xFFFF_FFFF
-    for each in held:
-        checksum = zlib.crc32(each, checksum)
-    return checksum
+    return zlib.crc32(b"".join(held), number & 0xFFFF_FFFF)
 
 
 def check_row(checksum: int, number: int, *held: bytes) -> None:
@@ -475,7 +472,7 @@ class SqliteVectors:
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
             tables = SpaceRows(self._file, db, space.id)
-            if space.id not in self._file.recall(db, _read_stored):
+            if all(each.id != space.id for each in self._file.recall(db, _read_spaces)):
                 raise explain_replaced(space.space.model)
             with self._lock:
                 key = space.id, space.space.key
@@ -498,11 +495,6 @@ class SqliteVectors:
                 self._problem = str(error)
                 logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", error)
         return shared.MatrixEngine(dimensions)
-
-
-def _read_stored(db: apsw.Connection) -> frozenset[int]:
-    """Return the spaces that have tables."""
-    return frozenset(number for (number,) in sql.rows(db, "SELECT id FROM spaces WHERE stored"))
 
 
 def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
