@@ -40,9 +40,9 @@ PICTURES = {
     "home": ("home", 900),
     "search": ("search?q=what+did+we+decide+about+the+connection+pool", 900),
     "note": ("note?path=memory/projects/lisbon.md&from=8&to=8", 860),
-    "time": ("time?year=2025", 860),
+    "time": ("time?year=2025", 1000),
     "forget": ("forget", 900),
-    "settings": ("settings", 900),
+    "settings": ("settings", 1000),
 }
 #: What an agent was asked, so that Home shows what it was given.
 PROMPTS = ("When do deploys happen?", "How does Ines drink her coffee?", "What does the offer of the joiner say?")

@@ -74,7 +74,7 @@ def test_a_year_that_makes_no_sense_is_the_last_one_with_notes(year: Site, asked
 
 def test_an_empty_memory_has_a_timeline(site: Site) -> None:
     body = site.get("time").body
-    assert "Nothing on 0 days." in body
+    assert "Nothing in this year." in body
 
 
 def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) -> None:

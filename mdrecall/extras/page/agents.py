@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from mdrecall.errors import FileChanged, ReadError, RecallError
-from mdrecall.extras.page.html import Html, cut, hide, join, plural, show_day, strip_lines, tag
+from mdrecall.extras.page.html import Html, cut, hide, join, plural, show_code, show_day, strip_lines, tag
 from mdrecall.extras.page.page import Page, Redirect, Visit, require_owner, show_pages
 from mdrecall.hosts.shown import describe, list_answers, silence
 from mdrecall.life.supersede import change_wishes
@@ -38,12 +38,13 @@ def get_agents(visit: Visit) -> Page:
             sessions.setdefault((answer["host"], answer["session"]), []).append(answer)
     shown, pages = show_pages(visit, "agents", list(sessions.values()), _SESSIONS)
     about = "Beside a prompt or at the start of a session, without asking. A search finds silenced lines, too."
+    nothing = "Nothing yet. Connect one with `mdrecall install claude-code`."
     quiet = [_show_line(visit, line) for line in describe(visit.memory, silenced)["lines"][:_MAX_LINES]]
     body = join(
         tag("h1", "Agents"),
         None if visit.number("page") else _show_wishes(visit),
         tag("h2", "What agents were shown", id="shown"),
-        tag("p", about if sessions else "Nothing yet.", class_="quiet"),
+        tag("p", about if sessions else show_code(nothing), class_="quiet"),
         (_show_session(visit, answers) for answers in shown),
         pages,
         tag("details", tag("summary", f"Silenced: {plural(len(quiet), 'line')}"), tag("ul", quiet)) if quiet else None,

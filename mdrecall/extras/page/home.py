@@ -24,7 +24,7 @@ from mdrecall.types.documents import NoteFile
 
 #: Read at once: a busy week of notes, in a tenth of the time that a page may take. A larger note may be a whole book.
 _MAX_READ, _MAX_NOTE_BYTES = 40, 100_000
-#: As many lines as one takes in at a glance, and as much of each.
+#: As many lines as one takes in at a glance, answers and contradictions of several lines, and as much of each line.
 _MAX_ROWS, _MAX_GIVEN, _MAX_LINES, _MAX_CHARS = 8, 3, 3, 120
 #: Half a second of reading statements; `mdrecall conflicts` looks through all notes.
 _MAX_CLAIMS = 500
@@ -167,7 +167,7 @@ def get_conflicts(visit: Visit) -> Page:
     known = _conflicts.get(where)
     if known is None or known[0] != notes:
         known = _conflicts[where] = notes, list_conflicts(visit.memory, _MAX_CLAIMS).found
-    rows = (_show_conflict(visit, conflict) for conflict in known[1][:_MAX_ROWS])
+    rows = (_show_conflict(visit, conflict) for conflict in known[1][:_MAX_GIVEN])
     found = _show_list("Do these contradict each other?", rows)
     more = tag("p", tag("code", "mdrecall conflicts"), " looks through all notes.", class_="quiet")
     return Page("Contradictions", join(tag("h1", "Contradictions"), show_part(found), more), "home")
@@ -183,7 +183,10 @@ def _show_conflict(visit: Visit, conflict: Conflict) -> Html:
 
 
 #: Headings that nobody would ask about, and how long a name in a question may be.
-_GENERAL = re.compile(r"(?i)goals?|plan|notes|home|work|health|tasks|todo|summary|memory|log|morning|evening|wishes")
+_GENERAL = re.compile(
+    r"(?i)goals?|plan|notes|home|work|health|tasks|todo|summary|memory|log|morning|evening|wishes"
+    r"|(?:what|how|who|why) .*"
+)
 _EXAMPLES, _MAX_NAME_CHARS = 3, 40
 
 

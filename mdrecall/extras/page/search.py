@@ -333,7 +333,8 @@ def give_reason(result: SearchResult) -> "Iterator[Child]":
 def show_details(result: SearchResult, url: str) -> Html:
     """Return the numbers that a score is made of, and where the result stands."""
     by = f" by {result.scored_by}" if result.scored_by else ""
-    sentences = (sentence for *_, sentence in result.why if sentence)
+    # What the score is added up from says little without the formula, which `mdrecall search --explain` is for.
+    sentences = (sentence for part, _, sentence in result.why if sentence and part not in ("worth", "cost"))
     place = tag("li", "To cite it: ", tag("a", result.citation, href=url, class_="mono"))
     return tag("ul", tag("li", f"score {result.score:.2f} of 1{by}"), (tag("li", each) for each in sentences), place)
 

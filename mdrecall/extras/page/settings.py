@@ -84,7 +84,7 @@ def _describe(visit: Visit, status: Status) -> Iterator[Row]:
     yield "Embeddings", _describe_search(status), f"{sent}. Change it with `memorySearch.provider`."
     about = "Notes can be in any language"
     about += "; a question in English or eight others finds notes in each" if status.provider == "offline" else ""
-    yield "Language", "as each note is written", f"{about}. More of them: `mdrecall.languages`."
+    yield "Language", "as each note is written", f"{about}."
 
 
 def _describe_conversations(visit: Visit) -> Row:

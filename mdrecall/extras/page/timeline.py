@@ -82,7 +82,7 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
         drawn[number] = shades[number], f"{_name_day(number)}: {_count(items)}", url
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
     total = _count([each for items in own.values() for each in items])
-    summary = tag("p", f"{total or 'Nothing'} on {plural(len(own), 'day')}.", class_="quiet")
+    summary = tag("p", f"{total} on {plural(len(own), 'day')}." if total else "Nothing in this year.", class_="quiet")
     legend = (tag("span", text, class_=f"heat{shade}") for shade, text in enumerate(_SHADES) if shade)
     about = tag("p", "Text of a day, compared with the other days of the year: ", legend, class_="legend quiet")
     return join(summary, tag("div", months, class_="year", data_arrows="a"), about)
