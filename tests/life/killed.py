@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mdrecall import platform
 from mdrecall.config.load import load
 from mdrecall.life.backup import write_backup
 from mdrecall.life.supersede import add_replacement, list_conflicts
@@ -38,8 +39,10 @@ def kill_before(number: int) -> None:
 
         return count
 
-    for name in _CHANGES:
-        setattr(os, name, wrap(getattr(os, name)))
+    for module in (os, platform):
+        for name in _CHANGES:
+            if hasattr(module, name):
+                setattr(module, name, wrap(getattr(module, name)))
 
 
 def supersede(workspace: str) -> None:
