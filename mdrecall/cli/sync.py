@@ -88,7 +88,7 @@ def run_sync(options: argparse.Namespace) -> int:
         return show(options, {"paused": True}, "Paused. `mdrecall sync` goes on.")
     if options.action == "leave":
         sync.leave()
-        return show(options, {"left": True}, "Left. The notes stay here, and on the other machines.")
+        return show(options, {"left": True}, "Left. The notes stay here and on the other machines.")
     result = _sync(options, sync)
     record = {"received": list(result.received), "sent": list(result.sent), "hasCleared": result.must_clear}
     record |= {"problems": list(result.problems), "machine": sync.machine, "url": hide_password(sync.state["url"])}

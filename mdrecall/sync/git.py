@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from mdrecall import platform
@@ -26,6 +27,9 @@ _SETTINGS = (
 _KEPT = ("GIT_SSH", "GIT_SSL", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 #: A program that hangs, such as one whose network is gone, is ended after this time. A first push may take minutes.
 LIMIT_S = 600.0
+#: What a command that fails means to a person.
+_REMOTE = dict.fromkeys(("ls-remote", "fetch"), "The remote cannot be reached") | {"push": "The remote takes no notes"}
+_HINT = "Check the address, the network, the disk, and who may use the repository. Nothing was lost."
 #: A path on this machine: neither ``https://…`` nor ``git@host:…``.
 _LOCAL = compile_later(r"file://|(?![a-z][a-z0-9+.-]+://)(?![^/]+:)", re.IGNORECASE)
 _PASSWORD = compile_later(r"(?<=//)[^/@\s]+@")
@@ -69,7 +73,7 @@ class Git:
 
     def find_head(self, url: str, branch: str) -> str:
         """Return the commit that a branch of the remote is at; empty if it has no such branch."""
-        found = self._run("ls-remote", *_programs(url, "upload-pack"), "--", url, f"refs/heads/{branch}")
+        found = self._run("ls-remote", *keep_from_hooks(url, "upload-pack"), "--", url, f"refs/heads/{branch}")
         return found[:40].decode()
 
     def is_public(self, url: str, branch: str) -> bool:
@@ -80,7 +84,7 @@ class Git:
         """Fetch a branch of the remote; return the commit that it is at, and if a ``known`` one is part of that."""
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         refs = f"+refs/heads/{branch}:refs/mdrecall/remote"
-        self._run("fetch", *options, *_programs(url, "upload-pack"), "--", url, refs)
+        self._run("fetch", *options, *keep_from_hooks(url, "upload-pack"), "--", url, refs)
         about = "for-each-ref", "--format=%(objectname)", "refs/mdrecall/remote"
         found = self._start(*about, f"--contains={known}").stdout if known else b""
         return (found or self._run(*about)).decode().strip(), bool(found)
@@ -91,7 +95,7 @@ class Git:
         With ``instead_of`` it replaces that commit, whatever its history.
         """
         lease = [] if instead_of is None else [f"--force-with-lease=refs/heads/{branch}:{instead_of}"]
-        options = ("--quiet", "--porcelain", *lease, *_programs(url, "receive-pack"))
+        options = ("--quiet", "--porcelain", *lease, *keep_from_hooks(url, "receive-pack"))
         done = self._start("push", *options, "--", url, f"{commit}:refs/heads/{branch}")
         if done.returncode and b"rejected]" in done.stdout and b"declined" not in done.stdout:
             return False
@@ -174,12 +178,12 @@ class Git:
     def _check(self, done: subprocess.CompletedProcess[bytes]) -> bytes:
         if done.returncode:
             lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-            telling = (line for line in lines if "fatal:" in line or "error:" in line)
-            said = hide_password(next(telling, "".join(lines[-1:])))
-            raise SyncError(
-                f"git could not {done.args[-1]}: {said.strip() or f'it ended with {done.returncode}'}",
-                hint="Check the address, the network and who may use the repository. Nothing was lost.",
-            )
+            # What ssh or a server says about the cause stands above what git makes of it.
+            above = (one for one, line in pairwise(lines) if "Could not read from remote repository" in line)
+            telling = next(above, "") or next((line for line in lines if "fatal:" in line or "error:" in line), "")
+            said = hide_password(telling or "".join(lines[-1:])).replace("fatal: ", "").replace("error: ", "").strip()
+            what = _REMOTE.get(done.args[-1], f"git {done.args[-1]} failed")
+            raise SyncError(f"{what}: {said or f'git ended with {done.returncode}'}", hint=_HINT)
         return done.stdout
 
     def _start(
@@ -203,8 +207,8 @@ class Git:
         try:
             out, problems = child.communicate(data, timeout=self._limit_s)
         except subprocess.TimeoutExpired as error:
-            message = f"git took longer than {self._limit_s:g} seconds to {arguments[0]}."
-            raise SyncError(message, hint="Check the network. Nothing was lost.") from error
+            what = _REMOTE.get(arguments[0], f"git {arguments[0]} failed")
+            raise SyncError(f"{what}: it took longer than {self._limit_s:g} seconds.", hint=_HINT) from error
         finally:
             if child.poll() is None:
                 # What git has started, such as ssh, ends with it.
@@ -213,20 +217,15 @@ class Git:
         return subprocess.CompletedProcess([*command, arguments[0]], child.returncode, out, problems)
 
 
-def is_local(url: str) -> bool:
-    """True if a remote is a folder on this machine."""
-    return bool(_LOCAL.match(url))
-
-
 def hide_password(text: str) -> str:
     """Return a text without user and password in its addresses."""
     return _PASSWORD.sub("", text)
 
 
-def _programs(url: str, name: str) -> list[str]:
+def keep_from_hooks(url: str, name: str) -> list[str]:
     """Return the option that keeps a repository on this machine, such as one on a stick, from running its hooks."""
     settings = " ".join(f"-c {setting}" for setting in _SETTINGS[:3])
-    return [f"--{name}=git {settings} {name}"] if is_local(url) else []
+    return [f"--{name}=git {settings} {name}"] if _LOCAL.match(url) else []
 
 
 def _data(content: bytes) -> bytes:

@@ -131,7 +131,6 @@ class MemorySync:
         salt = tombstones.read_machine(self._state_dir) or os.urandom(tombstones.SALT_BYTES)
         tombstones.keep_machine(self._state_dir, salt)
         self._open(salt)
-        make_private_folder(self.folder)
         with self._hold_lock():
             Path(self._workspace, LOCAL, ".gitignore").write_text("*\n")
             self._git.create()
@@ -245,9 +244,11 @@ class MemorySync:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         lock = FileLock(os.path.join(self.folder, "lock"))
-        if not lock.acquire(_WAIT_S, "syncing"):
-            raise SyncError(f"The memory is being synced by {describe_holder(lock.holder())}.", hint="Try again later.")
         try:
+            make_private_folder(self.folder)
+            if not lock.acquire(_WAIT_S, "syncing"):
+                who = describe_holder(lock.holder())
+                raise SyncError(f"The memory is being synced by {who}.", hint="Try again later.")
             # A git that was killed leaves locks, and nobody else uses the repository.
             for path in [*Path(self.folder).glob("git/*.lock"), *Path(self.folder).glob("git/refs/mdrecall/*.lock")]:
                 path.unlink(missing_ok=True)
@@ -255,6 +256,9 @@ class MemorySync:
             self.state = load(os.path.join(self.folder, STATE)) or self.state
             self._saved = dict(self.state)
             yield
+        except OSError as error:
+            message = f"Cannot sync {self._workspace}: {error.strerror or error}."
+            raise SyncError(message, hint="Check the disk and the permissions. Nothing was lost.") from error
         finally:
             lock.release()
 
@@ -263,11 +267,7 @@ class MemorySync:
         if not self.is_set_up:
             raise SyncError("This memory is not synced with other machines.", hint="Set up sync first.")
         with self._hold_lock():
-            try:
-                result = self._exchange(is_leaving=is_leaving)
-            except OSError as error:
-                hint = "Check the disk and the permissions. Nothing was lost."
-                raise SyncError(f"Cannot sync: {error.strerror or error}.", hint=hint) from error
+            result = self._exchange(is_leaving=is_leaving)
             self._save()
             if self._is_rewritten:
                 # Another machine has replaced the history, so that what it forgot is in none.
@@ -467,7 +467,8 @@ class MemorySync:
         before, left = (sum(map(is_note, tree)) for tree in (base, ours))
         if (before >= _FEW and not left) or (before >= _MANY and left * 2 < before):
             message = f"{before - left} of {before} notes are gone, and would be deleted on every machine."
-            raise SyncError(message, hint="To get them back, leave sync and join again.")
+            hint = "To get them back, leave sync and join again. To delete them everywhere, delete fewer at a time."
+            raise SyncError(message, hint=hint)
 
     def _refuse_secrets(self, files: Changes, before: Tree) -> None:
         """Raise ``SyncError`` if lines that are new to a shared remote hold a secret."""
@@ -549,6 +550,8 @@ class MemorySync:
             self._progress("writing")
             if self._rename(path, name):
                 now[name] = now.pop(path)
+            elif not os.path.lexists(os.path.join(self._workspace, path)):
+                return False
         done.update(changes)
         for path in sorted(changes, key=lambda path: (path not in final, path)):
             self._progress("writing")

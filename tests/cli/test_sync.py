@@ -309,7 +309,7 @@ def test_a_sync_that_nobody_waits_for_writes_down_why_it_failed_and_then_pauses(
     one.run("sync", "init", url)
     Path(url).rename(url + ".away")
     assert one.run("sync", "--quiet", stdin="-") == Ran(2, "", "")
-    assert "the last sync failed 0 seconds ago: git could not ls-remote" in one.run("sync", "status").out
+    assert "the last sync failed 0 seconds ago: The remote cannot be reached" in one.run("sync", "status").out
     one.run("note", "Bo", "has", "a", "dog")
     folder = next((one.notes / ".mdrecall/local").glob("*/state.json")).parent
     assert not (folder / "waiting").exists()
@@ -359,7 +359,7 @@ def test_an_unreachable_remote_is_one_sentence(homes: tuple[Home, Home, str]) ->
     (one.notes / "new.md").write_text("- new\n")
     ran = one.run("sync")
     assert ran.code == 2
-    assert ran.err.startswith("mdrecall: git could not ls-remote: ")
+    assert ran.err.startswith("mdrecall: The remote cannot be reached: ")
     Path(url + ".away").rename(url)
     assert one.run("sync").out == "1 note sent.\n"
 
