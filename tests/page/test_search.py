@@ -86,6 +86,13 @@ def test_a_passage_is_rendered_with_its_words_marked_and_without_the_headings_ab
     assert not {"title:", "# Boat", "## Sails"} & {*re.sub("<[^>]*>", "|", body).split("|")}
 
 
+def test_front_matter_that_alone_matches_is_shown_without_its_dashes(site: Site) -> None:
+    site.workspace.write("memory/boat.md", "---\ntitle: Boat\ntags: [sea, voyage]\n---\n")
+    body = site.find(q="voyage")
+    assert "<mark>voyage</mark>" in body
+    assert "<hr>" not in body
+
+
 @pytest.mark.parametrize(
     "text", ["Plain lines\nof a walrus\n\n- one walrus\n- two\n\nend", "- a walrus\n- b\n\n- c", "12 walrus"]
 )

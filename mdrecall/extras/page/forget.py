@@ -4,9 +4,10 @@ What is to be forgotten is sent in a form and never in an address, which a brows
 """
 
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import timedelta
 
-from mdrecall.errors import ArgumentError, QueryError
+from mdrecall.errors import ArgumentError, QueryError, RecallError
 from mdrecall.extras.page.html import Child, Html, hide, join, mark, plural, show_day, strip_lines, tag
 from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, require_owner
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
@@ -44,8 +45,9 @@ def get_forget(visit: Visit) -> Page:
     if visit.can_change:
         # What can be undone until a day is not kept longer, and what was broken off is finished.
         empty_expired(visit.memory.settings.index_path, f"{visit.now:%Y-%m-%d}")
-        if not all(entry.is_done for entry in forgetting.list_forgotten()):
-            forgetting.finish()
+        with suppress(RecallError):
+            if not all(entry.is_done for entry in forgetting.list_forgotten()):
+                forgetting.finish()
     rest = _show_forgotten(visit, forgetting.list_forgotten())
     return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", visit.query.get("path", "")), rest), "forget")
 

@@ -48,7 +48,10 @@ def get_home(visit: Visit) -> Page:
     counts = f" · {plural(len(notes), 'note')}" + (f" and {plural(talks, 'conversation')}" if talks else "")
     # Another conversation may see the names of notes, but need not see what is in them at a glance.
     columns = [_list_changes(visit, notes, recent)]
-    columns += [join(_list_tasks(visit, recent), _list_given(visit), _offer_conflicts(visit))] if is_owner else []
+    url = visit.url("conflicts")
+    link = tag("p", tag("a", "Look for facts that contradict each other", href=url))
+    conflicts = tag("section", link, data_load=url, aria_label="Contradictions")
+    columns += [join(_list_tasks(visit, recent), _list_given(visit), conflicts)] if is_owner else []
     # The questions are about what the notes are called, so that each finds something.
     asked = (tag("a", text, href=visit.url("search", q=text)) for text in suggest_questions(recent))
     examples = tag("p", "Try: ", separate(" · ", asked), class_="quiet") if is_owner else None
@@ -152,12 +155,6 @@ def _show_given(visit: Visit, answer: dict[str, object]) -> Html:
     more = f" · {len(lines) - _MAX_LINES} more" if len(lines) > _MAX_LINES else ""
     about = f"{show_day(day, visit.now.year)}, {clock} · {answer['host']} in {answer['project']}{more}"
     return join(texts, tag("span", about, class_="quiet path"))
-
-
-def _offer_conflicts(visit: Visit) -> Html:
-    url = visit.url("conflicts")
-    link = tag("p", tag("a", "Look for facts that contradict each other", href=url))
-    return tag("section", link, data_load=url, aria_label="Contradictions")
 
 
 def get_conflicts(visit: Visit) -> Page:

@@ -244,8 +244,10 @@ class _Cards:
     def _show_passage(self, result: SearchResult) -> "Iterator[Html]":
         """Yield the lines that match and a few around them as Markdown, without the headings that are shown above."""
         if result.start_line == 1 and (front := read_front_matter(result.snippet)[1]):
-            # Blank lines keep the numbers of those below.
-            result = result._replace(snippet=" \n" * front + result.snippet.split("\n", front)[-1])
+            # Blank lines keep the numbers of those below. If it is all there is, it is shown without its dashes.
+            head, rest = result.snippet.split("\n")[:front], result.snippet.split("\n")[front:]
+            head = [" "] * front if any(map(str.strip, rest)) else [" ", *head[1:-1], " "]
+            result = result._replace(snippet="\n".join(head + rest))
         above = result.heading.split(" › ")
         # Its headings are on another page, as are those of other parts of a note.
         urls = make_urls(self._visit._replace(name=result.workspace or self._visit.name), result.path, 2)

@@ -24,17 +24,19 @@ def get_settings(visit: Visit) -> Page:
     """Return what people look for among the settings; all of them are there for the owner, below."""
     status, loaded = visit.memory.status(), visit.memory.loaded
     # Files of conversations, other programs and machines are the owner's business.
-    is_owner = not visit.session_key.strip()
+    is_owner, where = not visit.session_key.strip(), ""
     rows: list[Row] = [("Look", _choose_theme(visit), "This browser remembers it."), *_describe(visit, status)]
     if is_owner and loaded:
         rows += [_describe_conversations(visit), _describe_hosts(visit, loaded), _describe_machines(loaded)]
-    state = [*_describe_state(visit, status)]
+        # Anybody may edit this file, which the page itself does not write.
+        file = find_locations(loaded.environment, loaded.settings.workspace).own_config
+        where = f"Settings are changed in `{shorten(file, loaded.home)}`. Start the page again to see the change."
     body = join(
         tag("h1", "Settings"),
         _show_rows(rows),
-        _say_where(loaded) if is_owner and loaded else None,
+        tag("p", show_code(where), class_="quiet") if where else None,
         tag("h2", "State"),
-        _show_rows(state),
+        _show_rows([*_describe_state(visit, status)]),
         _list_issues(visit.memory.issues()) if is_owner else None,
         tag("p", show_code("To check everything, run `mdrecall doctor`."), class_="quiet"),
         _list_all(loaded) if is_owner and loaded else None,
@@ -46,13 +48,6 @@ def _show_rows(rows: list[Row]) -> Html:
     shown = ((tag("dt", label), tag("dd", value), tag("dd", show_code(about), class_="quiet") if about else None)
              for label, value, about in rows)  # fmt: skip
     return tag("dl", (tag("div", row) for row in shown), class_="settings")
-
-
-def _say_where(loaded: Loaded) -> Html:
-    """Return where settings are changed: a file that anybody may edit, which the page itself does not write."""
-    file = find_locations(loaded.environment, loaded.settings.workspace).own_config
-    said = f"The names in boxes are settings. Change them in `{shorten(file, loaded.home)}`, then start the page again."
-    return tag("p", show_code(said), class_="quiet")
 
 
 def _choose_theme(visit: Visit) -> Html:

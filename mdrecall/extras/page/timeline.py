@@ -11,7 +11,7 @@ from mdrecall.extras.page.html import Html, cut, join, plural, show_day, strip_m
 from mdrecall.extras.page.page import Page, Visit, show_pages
 from mdrecall.extras.page.read import summarize
 from mdrecall.notes.clock import user_moment
-from mdrecall.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
+from mdrecall.text.days import calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.types.documents import NoteFile
 from mdrecall.types.transcripts import Conversation
 
@@ -27,8 +27,7 @@ _SHADES = ("nothing", "little", "some", "much", "most")
 
 def get_time(visit: Visit) -> Page:
     """Return the page with a year: the one that is asked for, else the last one that holds anything."""
-    today = _moment(visit).today
-    days = _group_by_day(visit, _moment(visit))
+    days, today = _group_by_day(visit)
     year = asked if 1 <= (asked := visit.number("year")) <= 9999 else calendar_date(
         max((day for day in days if day <= today), default=today))[0]  # fmt: skip
     years = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
@@ -45,7 +44,7 @@ def get_day(visit: Visit) -> Page:
     number = day_number(*map(int, parts)) if is_date else None
     if number is None:
         raise ArgumentError(f"{day[:40]!r} is not a day.", name="day", hint="Give one such as 2026-02-10.")
-    days = _group_by_day(visit, _moment(visit))
+    days, _ = _group_by_day(visit)
     shown, pages = show_pages(visit, "day", days.get(number, []), _PER_PAGE, "day")
     nothing = None if shown else tag("p", "There is nothing for this day.", class_="quiet")
     items = tag("div", (_show_item(visit, each) for each in shown), class_="talk")
@@ -53,18 +52,15 @@ def get_day(visit: Visit) -> Page:
     return Page(_name_day(number), body, "time")
 
 
-def _moment(visit: Visit) -> Moment:
-    return user_moment(visit.now, visit.memory.settings.defaults.user_timezone)
-
-
-def _group_by_day(visit: Visit, now: Moment) -> dict[int, DayItems]:
-    """Return what there is of each day: a note belongs to the day in its name, else to that of its last change."""
+def _group_by_day(visit: Visit) -> tuple[dict[int, DayItems], int]:
+    """Return what there is of each day, and today: a note is of the day in its name, else of its last change."""
+    now = user_moment(visit.now, visit.memory.settings.defaults.user_timezone)
     found: dict[int, DayItems] = {}
     every: DayItems = [*visit.memory.notes(), *visit.memory.sessions(visit.session_key)]
     for each in every:
         named = _named_day(each.path) if isinstance(each, NoteFile) else None
         found.setdefault(now.day_of(1000 * each.changed_s) if named is None else named, []).append(each)
-    return dict(sorted(found.items(), key=lambda day: day[0]))
+    return dict(sorted(found.items(), key=lambda day: day[0])), now.today
 
 
 @lru_cache(maxsize=65_536)
