@@ -2,15 +2,23 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.page.conftest import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Page") -> None:
+def fits(page: "Page") -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Page", width: int) -> None:
     note = site.workspace.write("memory/2026-01-12.md", "# Pool\n\nThe connection pool has 20 places.\n")
     person = site.workspace.write("memory/2026-01-13.md", "# Team\n\nWe met at noon.\nTomasz Wrobel likes rye bread.\n")
+    page.set_viewport_size({"width": width, "height": 800})
     page.goto(site.origin + site.link)
     page.wait_for_url("**/home")
 
@@ -21,6 +29,7 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     result = page.locator(".result", has_text="20 places")
     result.get_by_text("Details").click()
     result.get_by_text("To cite it").wait_for()
+    assert fits(page)
 
     result.get_by_role("link", name="Pool").click()
     page.locator("mark", has_text="20 places").wait_for()
@@ -39,6 +48,7 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     page.get_by_label("at once and for good").check()
     page.get_by_role("button", name="Show every place").click()
     page.get_by_text("likes rye bread").first.wait_for()
+    assert fits(page)
     assert "Tomasz" in person.read_text(), "a preview changes nothing"
     page.get_by_role("button", name="Forget it").click()
     page.get_by_role("status").get_by_text("Forgotten.").wait_for()
@@ -48,4 +58,5 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
 
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Time").click()
     page.get_by_role("link", name="Mon 12 Jan 2026").click()
+    assert fits(page)
     page.get_by_text("25 places").wait_for()
