@@ -111,6 +111,24 @@ class TestCommands:
         outside = "Invalid `insert_line` parameter: 4. It should be within the range [0, 3]."
         assert model.refuse("insert", path, insert_line=4, insert_text="x") == outside
 
+    def test_the_ends_of_lines_are_kept(self, model: Model) -> None:
+        model.create("a.md", "one\r\ntwo\r\n")
+        model.do("str_replace", "/memories/a.md", old_str="two", new_str="2")
+        model.do("insert", "/memories/a.md", insert_line=1, insert_text="x")
+        assert (model.folder / "a.md").read_bytes() == b"one\r\nx\n2\r\n"
+
+    def test_what_is_hidden_is_not_shown(self, model: Model) -> None:
+        model.create("sub/a.md")
+        (model.folder / ".hidden.md").write_text("x")
+        (model.folder / "sub" / ".deep").mkdir()
+        assert ".hidden" not in model.do("view", "/memories")
+        assert ".deep" not in model.do("view", "/memories/sub")
+
+    def test_a_file_of_too_many_lines_is_not_shown(self, model: Model) -> None:
+        model.create("a.md", "\n" * 999_999)
+        (text, is_error) = model.files.run({"command": "view", "path": "/memories/a.md"})
+        assert (text[:90], is_error) == ("File /memories/a.md exceeds maximum line limit of 999,999 lines.", True)
+
     def test_files_and_folders_are_renamed(self, model: Model) -> None:
         model.create("a.txt", "first")
         model.create("sub/b.md", "second")
