@@ -345,12 +345,9 @@ def is_spelled_out(name: str, text: str) -> bool:
     """True if a text has the words of a name side by side, whatever joins them: ``DEC 54`` for ``dec-54``."""
     words, parts = _WORD.findall(name), re.split(r"([\W_]+)", fold(text))
     # Words and what joins them take turns.
-    last = 2 * len(words) - 1
-    for place in range(0, len(parts) - last + 1, 2):
-        found = parts[place : place + last]
-        if found[::2] == words and all(len(one) <= len(" – ") or not one.strip("_") for one in found[1::2]):
-            return True
-    return False
+    size = 2 * len(words) - 1
+    runs = (parts[at : at + size] for at in range(0, len(parts) - size + 1, 2) if parts[at] == words[0])
+    return any(one[::2] == words and all(len(by) <= 3 or not by.strip("_") for by in one[1::2]) for one in runs)
 
 
 def _find_identifiers(terms: Sequence[Term]) -> frozenset[str]:

@@ -7,9 +7,9 @@ A line that was replaced stays a result, because who asks may want to know what 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, product
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
@@ -213,9 +213,6 @@ class _Said(NamedTuple):
     """Each with how its words begin, and with those words of the query that it holds."""
 
 
-_Claims: TypeAlias = Memo[tuple[str, str, str], Claim | None]
-
-
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Put a line that replaces another one before it, and what the notes mark as replaced below its equals.
 
@@ -269,7 +266,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     said = [_find_sentences(entry, beginnings, least) for entry in entries]
     if sum(bool(one.sentences) for one in said) < 2:
         return entries
-    read: _Claims = Memo(lambda claim: read_claim(*claim))
+    read: Memo[tuple[str, ...], Claim | None] = Memo(lambda claim: read_claim(*claim))
     last_day = max((one.last for one in context.times.ranges), default=None)
     place = 0
     while place < len(said):
@@ -277,10 +274,9 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
             one, other = said[place], said[at]
             if not (one.sentences and other.sentences):
                 continue
-            is_later = is_newer(other.place, one.place)
-            newer, older = (other, one) if is_later else (one, other)
-            is_later = is_later or is_newer(one.place, other.place)
-            if not is_later or not (change := _compare(older, newer, context.text, read)):
+            newer, older = (other, one) if is_newer(other.place, one.place) else (one, other)
+            change = _compare(older, newer, context.text, read) if is_newer(newer.place, older.place) else None
+            if not change:
                 continue
             if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
                 first, told = older, older
@@ -360,7 +356,7 @@ def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:
     return not (old and new) or (is_like and max(len(old - new), len(new - old)) <= max(_MAX_DIFFERENT, shared))
 
 
-def _compare(older: _Said, newer: _Said, query: str, read: _Claims) -> Change | None:
+def _compare(older: _Said, newer: _Said, query: str, read: Mapping[tuple[str, ...], Claim | None]) -> Change | None:
     """Return how one candidate changes another, if it does."""
     # What holds for one project says nothing about another.
     is_same_project = older.entry.found.chunk.marks.project == newer.entry.found.chunk.marks.project

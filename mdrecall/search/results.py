@@ -98,11 +98,7 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
     ]
     values: dict[str, Any] = {
         "terms": terms,
-        "words": features.words,
-        "coverage": features.coverage,
-        "neighbours": features.neighbours,
-        "title": features.title,
-        "likeness": features.likeness,
+        **{name: getattr(features, name) for name in ("words", "coverage", "neighbours", "title", "likeness")},
         "vectorWeight": query.vector_weight,
         "identified": features.identified,
         "naming": features.naming,
@@ -119,7 +115,7 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
         "worth": candidate.worth,
         "parts": {name: part for name, value in parts.items() if (part := round(value, _DIGITS))},
     }
-    cosines = {"cosine": similarity.whole if similarity else None, "passageCosine": features.cosine}
+    cosines = {"cosine": similarity[1] if similarity else None, "passageCosine": features.cosine}
     rounded = {part: round(one, _DIGITS) if isinstance(one, float) else one for part, one in values.items()}
     known = {part: value for part, value in {**rounded, **cosines}.items() if value is not None}
     sentences = describe_parts(known)

@@ -117,15 +117,8 @@ class Strengths(NamedTuple):
         return [Weighted(chunk, known.get(chunk, 0.0), identified.get(chunk, 0.0)) for chunk in chunks]
 
 
-class Similarity(NamedTuple):
-    """How similar the vectors of a chunk are to the query's."""
-
-    value: float
-    """Its likeness: from 0 for an unrelated chunk to 1 for an answer."""
-    whole: float
-    """The cosine of the whole chunk."""
-    window: float
-    """The cosine of its best passage; that of the chunk if its passages have no vectors."""
+#: How similar a chunk is to the query: its likeness, from 0 if it is unrelated to 1 for an answer, and its cosine.
+Similarity: TypeAlias = tuple[float, float]
 
 
 def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str] = frozenset()) -> Weights:
@@ -273,21 +266,14 @@ def _weight(match: Match, chunk_count: int) -> float:
     return idf(match.held_by, chunk_count) * factor
 
 
-def similarity(whole: float, window: float | None, traits: Traits) -> Similarity:
-    """Convert cosines, whose range depends on the embedder, to a likeness that means the same for all of them."""
-    best = whole if window is None else window
-    return Similarity(likenesses([(1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best], traits)[0], whole, best)
-
-
 def similarities(
     cosines: Mapping[int, float], by_passage: Mapping[int, Sequence[float]], traits: Traits
 ) -> dict[int, tuple[Similarity, Sequence[float]]]:
-    """Return how similar each chunk is, with the cosines of its passages."""
+    """Return how similar each chunk is, whatever the range of the embedder's cosines, with those of its passages."""
     passages = [by_passage.get(chunk_id, ()) for chunk_id in cosines]
     pairs = [(whole, max(own) if own else whole) for whole, own in zip(cosines.values(), passages, strict=True)]
-    values = likenesses([(1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best for whole, best in pairs], traits)
-    found = [(Similarity(value, *pair), own) for value, pair, own in zip(values, pairs, passages, strict=True)]
-    return dict(zip(cosines, found, strict=True))
+    alike = likenesses([(1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best for whole, best in pairs], traits)
+    return dict(zip(cosines, zip(zip(alike, cosines.values(), strict=True), passages, strict=True), strict=True))
 
 
 def likenesses(cosines: Sequence[float], traits: Traits) -> list[float]:
@@ -617,7 +603,7 @@ def _read_passages(
         chunk_held |= terms
     most = max([shares[terms] for terms in held])
     words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * most
-    whole = found.similarity.value if found.similarity else None
+    whole = found.similarity[0] if found.similarity else None
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
     identifiers = finder.identifiers
     identifier_count = identifiers.bit_count() + len(naming.phrases)

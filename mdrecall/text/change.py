@@ -52,7 +52,6 @@ _HAN_VERBS = "|".join(word for word in _WORDS["verb"].split() if not word.isasci
 _HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
 #: What a unit says about a subject: a character of a script without spaces is about half a word.
 _WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
-_KNOWN_BY_KEY = (*_WEIGHTS, "move")
 _TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "past", "the")
 #: A longer sentence says more than one thing, and a value is a few words.
 _MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
@@ -70,7 +69,7 @@ _OPENING = compile_later(
 )
 _COMMENT = compile_later(r"<!--.*?-->")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
-_SENTENCE_END = compile_later(r"[.!?](?<=[^\W\d_]{3}[.!?])\s+|[。！？]")
+_SENTENCE_END = compile_later(r"([.!?])(?<=[^\W\d_]{3}[.!?])\s+|([。！？])")
 # Headings, tasks, captions in brackets, and lines of JSON, markup or shell. Questions, what leads to a list, and code.
 _NO_CLAIM = compile_later(r"^\s*(?:#|[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|]|```)")
 _NO_SENTENCE = compile_later(r"^(?![\"'“„«`¿¡「])\W|[?？:：;{(]$|\w\(\"|\.[a-z]{1,4}\b(?!\.).*\w\.[a-z]{1,4}\b(?!\.)")
@@ -157,11 +156,7 @@ def list_sentences(text: str) -> list[str]:
         if line.lstrip()[:1] not in '#-*+["{}<$|`' or not _NO_CLAIM.match(line):
             bare = (_COMMENT.sub("", line) if "<!--" in line else line).replace("**", "").strip()
             bare = bare if bare[:1].isalpha() and ":" not in bare else _OPENING.sub("", bare, count=1)
-            at = 0
-            for end in _SENTENCE_END.finditer(bare):
-                found.append(bare[at : end.start() + 1])
-                at = end.end()
-            found.append(bare[at:])
+            found += _SENTENCE_END.sub(r"\1\2\n", bare).split("\n")
     return [one for one in found if 2 < len(one) <= _MAX_CHARS and not _NO_SENTENCE.search(one)]
 
 
@@ -182,7 +177,7 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     units = tuple(unit for unit in read if len(unit.key) > 1 or not unit.key.isalpha() or not unit.key.isascii())
     kinds = {unit.kind for unit in units}
     keys_of = tuple(_list_keys(units) if "char" in kinds else [(unit.key,) for unit in units])
-    keys = {key for unit, each in zip(units, keys_of, strict=True) for key in each if unit.kind in _KNOWN_BY_KEY}
+    keys = {key for unit, each in zip(units, keys_of, strict=True) for key in each if unit.kind in (*_WEIGHTS, "move")}
     if not keys:
         return None
     file, is_dated = _read_name(path)
@@ -380,10 +375,6 @@ def _denies(claim: Claim, held: Sequence[bool]) -> bool:
     return denied is None or held[denied]
 
 
-# After the last unit of a claim.
-_END = Unit("", "", "is")
-
-
 def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[_Slot]:
     """Return the runs of a claim that the other one does not hold. What both hold and *is* end a run.
 
@@ -392,7 +383,7 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
     found: list[_Slot] = []
     run: list[Unit] = []
     before, start, is_linked, link, opening, is_split = 0.0, 0.0, False, "", "", False
-    for place, (unit, is_shared) in enumerate(zip((*claim.units, _END), (*held, False), strict=True)):
+    for place, (unit, is_shared) in enumerate(zip((*claim.units, Unit("", "", "is")), (*held, False), strict=True)):
         if run and (is_shared or unit.kind == "is"):
             found.append(_Slot(tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split))
             run, is_split = [], False
@@ -409,14 +400,14 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
     return typed if announced and typed else found
 
 
-def _sum(units: Iterable[Unit]) -> float:
+def _sum(units: Sequence[Unit]) -> float:
     return sum([_WEIGHTS[unit.kind] for unit in units if unit.kind in _WEIGHTS])
 
 
 def _weigh(claim: Claim, other: Claim, held: Sequence[bool]) -> float:
     """Return what a claim says of the subject that it shares; its heading counts if the other one says it."""
-    moves = [unit for unit, is_held in zip(claim.units, held, strict=True) if is_held and unit.kind == "move"]
-    return _sum(compress(claim.units, held)) + len(moves) + len((claim.context & other.keys) - claim.keys)
+    said = sum([_WEIGHTS.get(unit.kind, unit.kind == "move") for unit in compress(claim.units, held)])
+    return said + len((claim.context & other.keys) - claim.keys)
 
 
 def _pick(slots: list[_Slot], others: list[_Slot]) -> _Slot | None:
@@ -456,9 +447,7 @@ def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change
     # A name before a verb of change: "Oskar took over".
     holder = units[:1] if len(units) > 1 and units[1].kind in _VERBS and units[0].kind == "word" else ()
     is_move = any(unit.kind == "move" for unit in units)
-    for place, unit in enumerate(units):
-        if unit.key not in kinds or unit.key not in old.keys:
-            continue
+    for place, unit in [(at, one) for at, one in enumerate(units) if one.key in kinds and one.key in old.keys]:
         values = [one for one in units if one.key not in shared and (one.kind == kinds[unit.key] or one in holder)]
         near = next((one for one in units[place + 1 :] if one.kind in _WEIGHTS or one.kind == "date"), None)
         is_left = place > 0 and units[place - 1].kind in (*_VERBS, "from")

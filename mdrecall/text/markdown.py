@@ -345,11 +345,7 @@ def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> 
     if passage.heading < 0 and "=" not in text and "--" not in text:
         # Without them, no heading is underlined.
         return " › ".join(titles(chunk_trail))
-    above = [*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]]
-    if "=" not in text and not any(mark in part for mark in ("--", "```", "~~~") for part in (text, *chunk_trail)):
-        # Nor is a line with a number sign in a fence.
-        above = [*(line for line in above[:-1] if line.lstrip()[:1] == "#"), above[-1]]
-    structure = read_lines(above)
+    structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
     (trail,) = find_trails(structure, (len(structure) - 1,))
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)
@@ -399,10 +395,9 @@ def _segments_near(text: str, passage: Passage, max_units: int) -> list[_Segment
     segments: list[_Segment] = []
     first_line = text.count("\n", 0, offset)
     for number, line in enumerate(text[offset : len(text) if end < 0 else end].split("\n"), first_line):
-        size = len(line)
-        if size <= LONG_LINE:
-            segments.append((number, offset, offset + size))
+        if len(line) <= LONG_LINE:
+            segments.append((number, offset, offset + len(line)))
         else:
             segments += [(number, offset + start, offset + end) for start, end in split_line(line)]
-        offset += size + 1
+        offset += len(line) + 1
     return segments

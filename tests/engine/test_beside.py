@@ -10,7 +10,7 @@ import pytest
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
-from mdrecall.search.score import similarity
+from mdrecall.search.score import similarities
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.vectors import to_int8
 from mdrecall.text.markdown import split_passages
@@ -62,9 +62,8 @@ def test_the_similarity_is_the_mean_of_both(store: SqliteStore) -> None:
         share = (own[chunk_id] - 0.1) / 0.7 / 2 + (beside[chunk_id] - 0.3) / 0.2 / 2
         assert (mixed[chunk_id] - 0.1) / 0.7 == pytest.approx(share)
     found = vectors.similarities(query, mixed)
-    assert {chunk_id: found[chunk_id][0].value for chunk_id in ids} == {
-        chunk_id: similarity(mixed[chunk_id], None, FIRST).value for chunk_id in ids
-    }
+    alike = similarities(mixed, {}, FIRST)
+    assert {chunk_id: found[chunk_id][0] for chunk_id in ids} == {chunk_id: alike[chunk_id][0] for chunk_id in ids}
 
 
 class LineEmbedder(HashEmbedder):

@@ -91,7 +91,7 @@ class FakeVectors:
     def similarities(
         self, embedded: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, Sequence[float]]]:
-        return {number: (Similarity(value, value, value), ()) for number, value in cosines.items()}
+        return {number: ((value, value), ()) for number, value in cosines.items()}
 
 
 def search(

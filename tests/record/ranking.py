@@ -8,7 +8,7 @@ from mdrecall.engine.searcher import STAGES
 from mdrecall.search.query import parse_query, read_naming, read_times
 from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
-from mdrecall.search.score import Query, ReadChunk, rank, similarity, strengths, weigh
+from mdrecall.search.score import Query, ReadChunk, rank, similarities, strengths, weigh
 from mdrecall.search.stages import Candidate, RankingContext, RankingOptions, describe_doubt, to_results
 from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.days import ms_of_day
@@ -103,7 +103,7 @@ def rank_chunks(text: str, options: dict[str, Any]) -> SearchAnswer:
     for entry in rank(strengths(matches, weights), 40):
         chunk = chunks[entry.chunk_id - 1]
         cosines = tuple((chunk.id * 7 + place * 3) % 10 / 12 for place in range(len(split_passages(chunk.text))))
-        alike = None if by_words else similarity(chunk.id % 5 / 7, max(cosines), traits)
+        alike = None if by_words else similarities({0: chunk.id % 5 / 7}, {0: cosines}, traits)[0][0]
         found.append(Candidate(ReadChunk(chunk, entry, alike, () if by_words else cosines)))
     weight, trust = (0.0, 0.0) if by_words else (asked.vector_weight, 0.9)
     is_unspaced = is_unspaced_text(text)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.search.query import parse_query
-from mdrecall.search.score import Weighted, measure_traits, most_promising, similarity, word_weights
+from mdrecall.search.score import Similarity, Weighted, measure_traits, most_promising, similarities, word_weights
 from mdrecall.types.documents import Traits
 from mdrecall.types.search import Match, Term
 
@@ -13,30 +13,35 @@ OFFLINE = Traits(unrelated=0.1, related=0.6)
 cosines = st.floats(-1, 1)
 
 
+def similarity(whole: float, window: float | None, traits: Traits) -> Similarity:
+    ((found, _),) = similarities({1: whole}, {} if window is None else {1: (window, window / 2)}, traits).values()
+    return found
+
+
 @given(cosines, st.none() | cosines)
 def test_likeness_lies_between_nothing_and_everything(whole: float, window: float | None) -> None:
     found = similarity(whole, window, OFFLINE)
-    assert 0 <= found.value <= 1
-    assert (found.whole, found.window) == (whole, whole if window is None else window)
+    assert 0 <= found[0] <= 1
+    assert found[1] == whole
 
 
 @given(cosines, cosines, cosines)
 def test_a_larger_cosine_is_never_less_alike(whole: float, window: float, larger: float) -> None:
-    before = similarity(whole, window, OFFLINE).value
-    assert similarity(max(whole, larger), window, OFFLINE).value >= before
-    assert similarity(whole, max(window, larger), OFFLINE).value >= before
+    before = similarity(whole, window, OFFLINE)[0]
+    assert similarity(max(whole, larger), window, OFFLINE)[0] >= before
+    assert similarity(whole, max(window, larger), OFFLINE)[0] >= before
 
 
 def test_the_traits_say_which_cosines_count_as_nothing_and_as_everything() -> None:
-    assert similarity(0.1, None, OFFLINE).value == 0
-    assert similarity(0.5, None, OFFLINE).value == pytest.approx(0.8)
-    assert 0.9 < similarity(0.6, None, OFFLINE).value < similarity(0.9, None, OFFLINE).value < 1
-    assert similarity(0.35, None, OFFLINE).value == pytest.approx(0.5)
-    assert similarity(0.35, None, Traits(unrelated=0.3, related=0.8)).value == pytest.approx(0.1)
+    assert similarity(0.1, None, OFFLINE)[0] == 0
+    assert similarity(0.5, None, OFFLINE)[0] == pytest.approx(0.8)
+    assert 0.9 < similarity(0.6, None, OFFLINE)[0] < similarity(0.9, None, OFFLINE)[0] < 1
+    assert similarity(0.35, None, OFFLINE)[0] == pytest.approx(0.5)
+    assert similarity(0.35, None, Traits(unrelated=0.3, related=0.8))[0] == pytest.approx(0.1)
 
 
 def test_the_best_passage_counts_as_much_as_the_whole() -> None:
-    assert similarity(0.2, 0.5, OFFLINE).value == similarity(0.5, 0.2, OFFLINE).value == pytest.approx(0.5)
+    assert similarity(0.2, 0.5, OFFLINE)[0] == similarity(0.5, 0.2, OFFLINE)[0] == pytest.approx(0.5)
 
 
 def matched(word: str, held_by: int, *, loose: bool = False) -> Match:

@@ -81,7 +81,7 @@ def candidate(
 
 
 def similar(value: float) -> Similarity:
-    return Similarity(value, value, value)
+    return (value, value)
 
 
 def ids(candidates: list[Candidate]) -> list[int]:

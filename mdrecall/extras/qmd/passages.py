@@ -156,11 +156,11 @@ def _compare(
     """
     other = of_file - _OTHER_LINE
     if line is None:
-        return score.similarity(other, None, traits), ()
+        return score.similarities({0: other}, {}, traits)[0]
     passages = split_passages(chunk.text)
     place = next((place for place, found in enumerate(passages) if line <= found.last_line), len(passages) - 1)
     cosines = [of_file if number == place else other for number in range(len(passages))]
-    return score.similarity(of_file, None, traits), cosines
+    return score.similarities({0: of_file}, {}, traits)[0][0], cosines
 
 
 def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | None:

@@ -343,9 +343,7 @@ class IndexFile:
         if getattr(self._local, "snapshot", None) is not db:
             return read(db)
         known: dict[object, _T] = self._local.known
-        if read not in known:
-            known[read] = read(db)
-        return known[read]
+        return known[read] if read in known else known.setdefault(read, read(db))
 
     def revision(self, db: apsw.Connection) -> int:
         return self.recall(db, current_revision)

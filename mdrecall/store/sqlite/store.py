@@ -89,7 +89,8 @@ class SqliteDocuments:
 
     def state(self) -> tuple[str, str, bool]:
         with self._file.reading() as db:
-            return self._file.recall(db, _read_state)
+            known = self._file.recall(db, _read_meta)
+        return known.get("recipe", ""), known.get("masks", ""), True
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._file.reading() as db:
@@ -307,9 +308,8 @@ _MOST_LOADED_CHARS = 4_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
 
 
-def _read_state(db: apsw.Connection) -> tuple[str, str, bool]:
-    known = dict(sql.rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
-    return known.get("recipe", ""), known.get("masks", ""), True
+def _read_meta(db: apsw.Connection) -> dict[str, str]:
+    return dict(sql.rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
 
 
 def _read_stamps(db: apsw.Connection, source: SourceName, settle_ns: int, seen: int) -> common.ChangedStamps:
