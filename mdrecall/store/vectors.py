@@ -231,7 +231,6 @@ class MatrixEngine:
             alive = self._count - len(self._dead)
             if not alive:
                 return []
-            limit = min(limit, alive)
             places, cosines = self._compare(self._read_query(query), limit, alive)
             self._compared = (query, cosines) if places is None else (b"", None)
             ids = self._ids[: self._count] if places is None else self._ids[places]
@@ -255,8 +254,7 @@ class MatrixEngine:
 
     def cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, float]:
         """Return the largest cosine of each chunk. A chunk without a vector is left out."""
-        owners, cosines = _keep_best(*self._compare_some(space, query, ids))
-        return dict(zip(owners.tolist(), cosines.tolist(), strict=True))
+        return {chunk_id: max(found) for chunk_id, found in self.vector_cosines(space, query, ids).items()}
 
     def vector_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
         """Return the cosines of all vectors of chunks, in order. A chunk without a vector is left out."""
@@ -277,7 +275,7 @@ class MatrixEngine:
                 cosines = self._compared[1][places]
             else:
                 rows, vector = self._rows[places].astype(numpy.float32), self._read_query(query)
-                cosines = _divide(_multiply(rows, vector), _lengths(rows), vector)
+                cosines = _divide(numpy.vecdot(rows, vector), numpy.sqrt(numpy.vecdot(rows, rows)), vector)
             return self._ids[places], cosines.astype(numpy.float64).round(PLACES)
 
     def passage_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
@@ -291,7 +289,8 @@ class MatrixEngine:
         packed = numpy.frombuffer(b"".join(blobs.values()), numpy.uint8).reshape(-1, width)
         rows = self._unpacked.take(packed, 0).reshape(len(packed), 4 * width)[:, : len(wanted)]
         # Only a vector without length consists of zeros.
-        cosines = _divide(_multiply(rows, wanted), _lengths(rows) * packed.any(1), wanted)
+        lengths = numpy.sqrt(numpy.vecdot(rows, rows)) * packed.any(1)
+        cosines = _divide(numpy.vecdot(rows, wanted), lengths, wanted)
         known = (cosines.astype(numpy.float64).round(PLACES) * _GAIN).round(PLACES).clip(-1.0, 1.0).tolist()
         ends = list(accumulate([len(blob) // width for blob in blobs.values()]))
         return {chunk_id: known[start:end] for chunk_id, start, end in zip(blobs, [0, *ends], ends, strict=False)}
@@ -330,9 +329,10 @@ class MatrixEngine:
         """Write the products of some rows and the query, and measure the lengths of rows that are not known yet."""
         part = self._slice[: len(products)]
         part[...] = self._rows[places]
-        _multiply(part, query, products)
+        # Nothing is rounded: all numbers are whole. ``part @ query`` would wake a second thread, which takes longer.
+        self._numpy.vecdot(part, query, out=products)
         if not self._is_measured and (self._lengths[places] == _UNKNOWN_LENGTH).any():
-            self._lengths[places] = _lengths(part)
+            self._lengths[places] = self._numpy.sqrt(self._numpy.vecdot(part, part))
 
     def _slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of rows that are worked on at once."""
@@ -447,20 +447,6 @@ def _keep_best(ids: Any, cosines: Any) -> tuple[Any, Any]:
     if is_first.all():
         return ids, cosines
     return ids[is_first], numpy.maximum.reduceat(cosines, numpy.flatnonzero(is_first))
-
-
-def _multiply(rows: Any, query: Any, products: Any = None) -> Any:
-    """Return the product of each row and the query, without rounding: all numbers are whole."""
-    import numpy
-
-    # ``rows @ query`` would wake a second thread even for a few hundred rows, and waiting for it costs many times more.
-    return numpy.vecdot(rows, query, out=products)
-
-
-def _lengths(rows: Any) -> Any:
-    import numpy
-
-    return numpy.sqrt(numpy.vecdot(rows, rows))
 
 
 def _divide(products: Any, lengths: Any, query: Any) -> Any:
