@@ -30,7 +30,7 @@ from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
 from mdrecall.notes import editing, tombstones
 from mdrecall.notes.files import AGENT_FILES, USER_FILE, MemoryFiles
-from mdrecall.notes.opening import read_below, stamp_of
+from mdrecall.notes.opening import find_status, read_below, stamp_of
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending, host_of
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.sync.encrypted import ABOUT, MAX_NOTE_BYTES, EncryptedGit, Key, find_key_name, keep_key, read_key
@@ -597,8 +597,8 @@ class MemorySync:
         (folder, old), (new_folder, new) = map(os.path.split, (path, name))
         inside = editing.open_folder(self._workspace, folder), editing.open_folder(self._workspace, new_folder)
         with suppress(OSError), inside[0] as source, inside[1] as target:
-            if not os.access(new, os.F_OK, dir_fd=target, follow_symlinks=False):
-                os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
+            if not find_status(self._workspace, name):
+                platform.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
                 editing.sync_folder(target)
                 remove_empty_folders(self._workspace, path)
                 return True
