@@ -90,7 +90,7 @@ def test_the_entries_that_a_message_may_bring_to_mind_are_listed(home: Home, mon
 
 
 def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:
-    pytest.importorskip("lancedb", reason="mdrecall[lancedb] is not installed: scripts/test does it")
+    pytest.importorskip("lancedb", reason="not installed: lancedb; sh scripts/test installs it")
 
     async def act(client: Client) -> tuple[list[str], types.CallToolResult]:
         stored: Any = await client.call_tool(

@@ -211,7 +211,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs the packages of the extra where they are missing."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        reason = pytest.mark.skip(reason=f"The web page needs {', '.join(missing)}: pip install 'mdrecall[ui]'.")
+        reason = pytest.mark.skip(reason=f"The web page needs {', '.join(missing)}: pip install -e '.[ui]'")
         for item in items:
             if Path(__file__).parent in item.path.parents:
                 item.add_marker(reason)
