@@ -193,11 +193,13 @@ def _words(text: str) -> set[str]:
     return {word for token in tokens(text) for word in surface_words(token)}
 
 
-# Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work.
-_MAX_COMPARED, _MAX_SENTENCES = 8, 8
+# Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work. A line
+# that replaces one of the first results may be far below, because it says less: "switched from Trello to Linear".
+_MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 3, 14, 8
 # A stem may end otherwise than its word; so much of both is the same.
 _SURE_CHARS = 3
-# A line that answers a query holds half of its words; of a long one, as many.
+# A line about what a query asks for holds a third of its words; of a long one, as many. A line that tells of a change
+# often says less than the one that it changes: "Upgraded Postgres to 16."
 _MOST_HELD = 3
 # Two sentences about one thing share one word of as many, by the beginnings of their words.
 _MIN_SHARED, _MAX_DIFFERENT = 4, 8
@@ -259,17 +261,20 @@ def _naming_of(entry: Candidate) -> tuple[float, float]:
 
 def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
     """Move the statement that holds before the one that it changes, let it count as much, and tell what was before."""
-    beginnings = sorted({match.term.text[:_SURE_CHARS] for match in context.matches if not match.term.stop})
+    # No line needs the words of a time to state what held then.
+    timed = _words(" ".join(context.text[start:end] for start, end in context.times.spans))
+    asked = [match.term for match in context.matches if not match.term.stop and match.term.surface not in timed]
+    beginnings = sorted({term.text[:_SURE_CHARS] for term in asked})
     # To look for beginnings of words costs less than to read claims, and most queries have no two to compare.
     is_spaced = not any(map(is_unspaced, "".join(beginnings)))
-    least = min((len(beginnings) + 1) // 2, _MOST_HELD) if is_spaced else 1
+    least = min((len(beginnings) + 2) // 3, _MOST_HELD) if is_spaced else 1
     said = [_find_sentences(entry, beginnings, least) for entry in entries]
     if sum(bool(one.sentences) for one in said) < 2:
         return entries
     read: Memo[tuple[str, ...], Claim | None] = Memo(lambda claim: read_claim(*claim))
     last_day = max((one.last for one in context.times.ranges), default=None)
     place = 0
-    while place < len(said):
+    while place < min(len(said), _MAX_CHANGED):
         for at in range(place + 1, len(said)):
             one, other = said[place], said[at]
             if not (one.sentences and other.sentences):

@@ -26,33 +26,37 @@ _WORDS = {
         aucune sans nunca sin ninguno ninguna non senza nessuno nao sem nenhum niet geen nooit zonder""",
     "verb": """switched changed replaced replaces renamed migrated rescheduled postponed upgraded downgraded raised
         lowered increased reduced became dropped instead extended shortened took-over gewechselt wechselt geandert
-        verschoben verlegt ersetzt umbenannt ubernommen ubernimmt umgestellt erhoht gesenkt aktualisiert stattdessen
-        remplace deplace reporte renomme passe repris reprend augmente baisse abandonne cambio cambiado cambia
-        reemplazado sustituido renombrado subio actualizado asumio cambiato spostato sostituito rinominato aggiornato
-        aumentato passato trocou substituido renomeado atualizado aumentou assumiu passou gewijzigd verplaatst vervangen
-        hernoemd overgenomen verhoogd verlaagd overgestapt 改成 改为 改為 改到 换成 換成 换到 搬到 搬去 变成 變成 升级到
-        现在 現在 変更 変わ になった になりました 引っ越 今は""",
-    "move": "moved moves relocated umgezogen zog demenage mudo traslado trasferito mudou verhuisd",
-    "live": "live lives lived based wohnt lebt habite vit vive abita mora woont",
+        verschoben verlegt ersetzt umbenannt ubernommen ubernimmt umgestellt getauscht erhoht gesenkt aktualisiert
+        stattdessen remplace deplace reporte renomme passe repris reprend augmente baisse abandonne cambio cambiado
+        cambia reemplazado sustituido renombrado subio actualizado asumio cambiato spostato sostituito rinominato
+        aggiornato aumentato passato trocou substituido renomeado atualizado aumentou assumiu passou gewijzigd
+        verplaatst vervangen hernoemd overgenomen verhoogd verlaagd overgestapt 改成 改为 改為 改到 换成 換成 换到 变成 變成
+        升级到 涨到 漲到
+        升到 降到 调到 調到 现在 現在 変更 変え 変わ になった になりました 今は""",
+    "move": """moved moves relocated umgezogen gezogen zog demenage mudo mudado mudada traslado trasferito trasferita
+        mudou verhuisd 搬到 搬去 搬家到 引っ越""",
+    "live": "live lives lived based wohnt lebt habite vit vive abita mora woont 住在 住 住ん",
     "sign": """now nowadays currently anymore longer jetzt nun inzwischen mittlerweile neuerdings maintenant desormais
         ahora ya actualmente adesso ora ormai agora ja atualmente nu tegenwoordig since seit depuis desde sinds""",
     "weak": """another again already actually update updated correction new newly these days over ab wieder mehr neu
-        neue neuer andere anderer plus autre nouveau nouvelle mas otro otra nuevo nueva dal piu altro nuovo mais outro
-        novo meer nieuwe""",
+        neue neuer neues neuen andere anderer plus autre nouveau nouvelle mas otro otra nuevo nueva dal piu altro
+        nuovo mais outro novo meer nieuwe""",
     "is": "is are be ist sind est sont es esta estan e sono sao zijn heisst lautet betragt : ： → 是 在 为 為 用 は が",
     "past": """was were had went met saw ate paid sent made ran got gave slept spent read wrote bought felt left came
         took war waren hatte etait ont avait era eran fue foi erano aveva""",
     "from": "from von de da van",
+    "to": "to auf nach a al naar para",
     "the": """the our my der die das unser unsere mein meine le la les notre mon ma el los del nuestro nuestra mi il lo
         nostro het ons""",
     "link": "的 了 我 你 他 她 它 们 們 把 将 將 已 有 和 与 與 也 都 就 很 之 于 於",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-_HAN_VERBS = "|".join(word for word in _WORDS["verb"].split() if not word.isascii())
+_HAN_VERBS = "|".join(word for kind in ("verb", "move", "live") for word in _WORDS[kind].split() if not word.isascii())
 _HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
 #: What a unit says about a subject: a character of a script without spaces is about half a word.
 _WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
-_TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "past", "the")
+_SINCE = ("from", "starting", "von", "de", "da", "van", "dal", "del", "vanaf")
+_TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "to", "past", "the")
 #: A longer sentence says more than one thing, and a value is a few words.
 _MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
 #: Two words say what a line is about, in Chinese three characters; three words do so whatever heading is above them.
@@ -87,6 +91,7 @@ _HAN_TOKEN = compile_later(
 _SHORT_NOT = compile_later(r"n['’]t\b")
 # Few words share so many first letters, and only short ones have fewer.
 _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
+_OF_ONESELF = compile_later(r"(?:I|we|ich|wir|je|nous|yo|io|eu|ik|wij) ", re.IGNORECASE)
 _MEASURED = compile_later(r"\d+[.,]\d")
 
 
@@ -176,6 +181,9 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     ]
     units = tuple(unit for unit in read if len(unit.key) > 1 or not unit.key.isalpha() or not unit.key.isascii())
     kinds = {unit.kind for unit in units}
+    # With a verb of change, the word before "to" is its object: "raised the goal to 14".
+    if not kinds.isdisjoint(("to", "is")) and kinds.isdisjoint((*_VERBS, "sign")):
+        units = _mark_bringing(units)
     keys_of = tuple(_list_keys(units) if "char" in kinds else [(unit.key,) for unit in units])
     keys = {key for unit, each in zip(units, keys_of, strict=True) for key in each if unit.kind in (*_WEIGHTS, "move")}
     if not keys:
@@ -187,6 +195,18 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     is_denied = is_denied or (count_unspaced(sentence) > 0 and re.search(_HAN_NEGATIONS, sentence) is not None)
     is_event, is_lasting = "past" in kinds or _is_event(units, fold(sentence)), bool(path) and not is_dated
     return Claim(sentence, units, keys_of, frozenset(keys), context, file, is_lasting, is_denied, is_event)
+
+
+def _mark_bringing(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
+    """Return the units with any verb marked that brings their subject to a value: "went up to 14", "renewed: 95"."""
+    marked = list(units)
+    for place, unit in enumerate(units):
+        after = [one for one in units[place + 1 : place + 6] if one.kind not in ("link", "weak")]
+        is_done = unit.text.endswith("ed") and after and after[0].text in ("to", ":")
+        is_brought = len(after) > 1 and after[0].kind == "to" and after[1].kind in ("value", "date")
+        if place and unit.kind in ("word", "past") and len(unit.text) > 2 and (is_done or is_brought):
+            marked[place] = unit._replace(kind="bring")
+    return tuple(marked)
 
 
 @lru_cache(1 << 10)
@@ -238,7 +258,8 @@ def _is_event(units: Sequence[Unit], said: str) -> bool:
     days = (rf"(?<!ab )(?<!om )\b{word}\b" if word.isascii() else word for word in _time_words("days") if word in said)
     if any(re.search(day, said) for day in days):
         return True
-    befores = (Unit("", "", "link"), *units)
+    # "Preferred airline: KLM" says what is so.
+    befores = (Unit("", "", "link" if [one.kind for one in units[:3]] != ["word", "word", "is"] else "is"), *units)
     return any(
         one.text.endswith("ed") and one.kind == "word" and len(one.text) > 4 and before.kind != "is"
         for before, one in zip(befores, units, strict=False)
@@ -280,7 +301,7 @@ class _Slot(NamedTuple):
 
     def is_holder(self, unit: Unit) -> bool:
         """True if a line begins with a name: "Carol owns …". Its first word is capitalised in any case."""
-        return not self.before and unit.text[0].isupper()
+        return not self.before and unit.text[0].isupper() and not unit.text.endswith("ed")
 
     def split(self) -> tuple[str, str, str]:
         """Return the words before its numbers, dates and names, these as written, and the word after them."""
@@ -303,8 +324,12 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     weight = min(old_weight, _weigh(new, old, also))
     kinds -= {"sign"} if new.units[0].kind == "sign" else set()
     # Who moves need not have changed anything but the place to live.
-    announced = bool(kinds & {"verb", "sign"}) or ("move" in kinds and ("=live" in old.keys or weight >= _SUBJECT))
-    befores, afters = _find_slots(old, held, announced=announced), _find_slots(new, also, announced=announced)
+    is_moved = "move" in kinds and ("=live" in old.keys or weight >= _SUBJECT)
+    is_told = is_moved or not kinds.isdisjoint(("verb", "sign"))
+    announced = is_told or "bring" in kinds
+    # What an older line announces, too, is no news: then other words are about another thing.
+    is_news = announced and not _find_signs(new) <= _find_signs(old)
+    befores, afters = _find_slots(old, held, announced=is_news), _find_slots(new, also, announced=is_news)
     # Below two headings, or in the files of two persons, the same words are about two things.
     is_apart = bool(old.context - new.keys - new.context) and bool(new.context - old.keys - old.context)
     if is_apart and ((old.file and new.file) or weight < _SUBJECT):
@@ -325,20 +350,27 @@ def find_change(old: Claim, new: Claim) -> Change | None:
         return None
     is_holder = before.is_holder(before.units[0]) and after.is_holder(after.units[0]) and "move" not in kinds
     is_placed = bool(before.before and after.before) and not (before.is_subject or after.is_subject)
+    # "Lead: Dana" and "Farid is lead".
+    sides = ((before, after), (after, before))
+    is_role = weight >= _SUBJECT and any(
+        one.is_linked and one.units[0].text[0].isupper() and other.is_holder(other.units[0]) for one, other in sides
+    )
+    is_holder = is_holder or is_role
     kinds = before.kinds & after.kinds | ({"name"} if is_holder else set())
     kind = next((one for one in ("date", "name") if one in kinds), "word" if before.kinds == after.kinds else "")
     # A number right after the first word is part of a name: "Invoice 1041 is paid".
     is_numbered = before.units[0].kind == "value" and before.before <= 1 and not (before.link or before.is_linked)
+    is_numbered = is_numbered and not _OF_ONESELF.match(old.text)
     if not kind or not (is_placed or is_holder or (announced and kind != "word")):
         return None
     is_other_link = kind == "word" and before.link != after.link
     if not announced and (old.is_event or new.is_event or is_numbered or is_other_link):
         return None
-    if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced):
+    if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
         return None
     is_sure = _is_sure(old, new, before, after, weight, announced=announced, kind=kind)
-    told = "value" if kind == "date" and all(unit.kind != "date" for unit in (*before.units, *after.units)) else kind
-    return Change(told, before.split()[1], after.split()[1], is_sure and (not is_apart or weight >= _SURE_SUBJECT))
+    shown = "value" if kind == "date" and all(unit.kind != "date" for unit in (*before.units, *after.units)) else kind
+    return Change(shown, before.split()[1], after.split()[1], is_sure and (not is_apart or weight >= _SURE_SUBJECT))
 
 
 def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float, *, announced: bool, kind: str) -> bool:
@@ -365,7 +397,9 @@ def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float,
         return is_enough and (is_same_link or announced)
     is_placed = announced or (before.link == after.link == ":" and is_lasting)
     is_inside = bool(before.follower) and before.size == after.size == 1
-    return is_enough and is_linked and (is_placed or is_inside) and max(before.size, after.size) <= _MAX_VALUE / 2
+    is_moved = "=live" in old.keys and any(unit.kind == "move" for unit in new.units)
+    is_placed = is_linked and (is_placed or is_inside)
+    return is_enough and (is_moved or is_placed) and max(before.size, after.size) <= _MAX_VALUE / 2
 
 
 def _denies(claim: Claim, held: Sequence[bool]) -> bool:
@@ -373,6 +407,10 @@ def _denies(claim: Claim, held: Sequence[bool]) -> bool:
     at = next((place for place, unit in enumerate(claim.units) if unit.kind == "not"), len(claim.units))
     denied = next((n for n, unit in enumerate(claim.units) if n > at and unit.kind in _WEIGHTS), None)
     return denied is None or held[denied]
+
+
+def _find_signs(claim: Claim) -> set[str]:
+    return {unit.text.lower() for unit in claim.units if unit.kind in (*_VERBS, "sign", "bring")}
 
 
 def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[_Slot]:
@@ -419,11 +457,12 @@ def _pick(slots: list[_Slot], others: list[_Slot]) -> _Slot | None:
         # The day since when something holds, and what is added after the value, are no other values.
         is_dated = any(unit.kind == "date" for unit in others[0].units)
         first, *rest = [slot for slot in slots if is_dated or any(unit.kind != "date" for unit in slot.units)] or slots
-        slots = [first] if first.kinds & others[0].kinds and all(one.kinds == {"word"} for one in rest) else slots
+        is_beside = all(one.kinds == {"word"} or (one.kinds == {"date"} and one.link in _SINCE) for one in rest)
+        slots = [first] if first.kinds & others[0].kinds and is_beside else slots
     return slots[0] if len(slots) == 1 else None
 
 
-def _differ_inside(before: _Slot, after: _Slot, *, announced: bool) -> bool:
+def _differ_inside(before: _Slot, after: _Slot, *, announced: bool, is_told: bool) -> bool:
     """True if the words around two values tell that they are values of two things, or measured on two days."""
     kinds = [unit.kind for slot in (before, after) for unit in (*slot.units, Unit("", "", "link"))]
     is_between = (
@@ -437,7 +476,9 @@ def _differ_inside(before: _Slot, after: _Slot, *, announced: bool) -> bool:
     (opening, value, unit), (other, _, other_unit) = before.split(), after.split()
     is_measured = _MEASURED.fullmatch(value) is not None and bool(unit or before.follower)
     is_other_unit = bool(unit and other_unit) and unit[:3] != other_unit[:3]
-    return bool(opening and other) or (not announced and (bool(opening or other) or is_measured or is_other_unit))
+    if bool(opening and other) or (is_other_unit and not is_told):
+        return True
+    return not announced and (bool(opening or other) or is_measured)
 
 
 def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change | None:
@@ -450,7 +491,8 @@ def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change
     for place, unit in [(at, one) for at, one in enumerate(units) if one.key in kinds and one.key in old.keys]:
         values = [one for one in units if one.key not in shared and (one.kind == kinds[unit.key] or one in holder)]
         near = next((one for one in units[place + 1 :] if one.kind in _WEIGHTS or one.kind == "date"), None)
-        is_left = place > 0 and units[place - 1].kind in (*_VERBS, "from")
+        before = next((one.kind for one in reversed(units[:place]) if one.kind != "link"), "")
+        is_left = before in (*_VERBS, "from")
         is_like = held >= _LIKENESS * _sum(old.units) and held + _sum(values) >= _LIKENESS * _sum(units)
         if values and is_like and (is_left or (near in values and not is_move)) and held - _sum([unit]) >= 1:
             return Change("name", unit.text.strip(_QUOTES), " ".join(one.text for one in values).strip(_QUOTES))

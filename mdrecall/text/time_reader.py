@@ -64,8 +64,8 @@ _SURE_DAY = r"(?:st|nd|rd|th)"
 _AFTER_DAY = r"(?!\d|[.,:]\d| ?(?:%|am\b|pm\b|o'clock|people|persons|times|miles|km|days|weeks|hours|minutes|of))"
 _EN_BEFORE_DAY = "on|since|until|till|by|from|before|after|of"
 _EN_IN = (
-    "in|during|since|until|till|from|of|by|for|before|after|through|throughout|early|late|mid|early in|late in"
-    "|beginning of|start of|middle of|end of|as of"
+    "in|during|since|until|till|from|of|by|for|before|after|through|throughout|mid|early in|late in"
+    "|(?<!how )early|(?<!how )late|beginning of|start of|middle of|end of|as of"
 )
 
 _ENGLISH = Language(

@@ -55,6 +55,28 @@ Maria lives in Lisbon. | Nina moved to Lisbon. | nothing
 Odile is our contact at Solmar. | Bruno is our contact at Solmar. | name Odile > Bruno
 The linter is clean and tests pass. | All tests pass and no linter issues. | nothing
 We use Jira for task tracking. | We moved task tracking from Jira to Linear. | name Jira > Linear
+Netflix: 12.99 a month. | Netflix went up to 15.49 a month. | value 12.99 > 15.49
+The cache holds 4 GB. | The cache was bumped to 8 GB. | value 4 > 8
+The nanny comes on Monday. | Nanny cut down to Tuesdays. | date Monday > Tuesdays
+The SLA with Orbit is 99.5 percent. | SLA with Orbit renegotiated: 99.9 percent. | value 99.5 > 99.9
+Backups: owned by team Blue. | Backups were handed over to team Green. | name Blue > Green
+The savings goal is 15 dollars. | Raised the savings goal to 18 dollars. | value 15 > 18
+The team eats 3 pizzas. | The team walks to 4 shops. | nothing
+I weigh 84 kg. | I weigh 81 kg. | value? 84 > 81
+Preferred airline: KLM. | Preferred airline: Finnair. | name KLM > Finnair
+On-call lead: Dana. | Farid is on-call lead. | name? Dana > Farid
+Team lead is Otto. | Yusra became team lead. | name Otto > Yusra
+Ben leads the sales team since the merger. | Ida leads the legal team since the merger. | nothing
+Interviewed a candidate for the sales team. | Ida leads the sales team since the merger. | nothing
+The standup was moved to 10. | The standup was moved to 14. | value 10 > 14
+Allergic to nuts: Dana. | Allergic to milk: Farid. | nothing
+Bins go out on Tuesday night. | Bins go out on Sunday night from March. | date? Tuesday > Sunday
+Atlas uses RabbitMQ for events. | Atlas now uses NATS instead of RabbitMQ. | name RabbitMQ > NATS
+Tante Gerda wohnt in Kassel. | Tante Gerda ist nach Fulda gezogen. | name Kassel > Fulda
+Das Passwort vom Gäste-WLAN ist Amsel77. | Gäste-WLAN hat ein neues Passwort: Zeisig12. | value Amsel77 > Zeisig12
+表姐住在苏州。 | 表姐搬到杭州了。 | word 苏州 > 杭州
+房租每月四千二百元。 | 房租涨到每月四千五百元。 | value 四千二百元 > 四千五百元
+姉は奈良に住んでいる。 | 姉は神戸に引っ越した。 | word 奈良 > 神戸
 Now let me read the source files again. | Now let me read the test files again. | nothing
 """
 
