@@ -16,7 +16,9 @@ import math
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
+from functools import reduce
 from itertools import accumulate, islice
+from operator import or_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from mdrecall.patterns import compile_later
@@ -336,6 +338,9 @@ def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Ter
 CHUNK_SHARE = 0.4
 # What the words of the two passages beside it count, as far as it does not hold them itself.
 NEIGHBOUR_WEIGHT = 0.2
+# What words count less that stand in several list items of a passage: each says something of its own.
+_SPREAD_COST = 0.8
+_ITEM = compile_later(r"(?<=\n)[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
 # What the words of the path and of the headings count, as far as the passage does not hold them itself.
 TITLE_WEIGHT = 0.3
 # What the name of a note counts in addition if the query has all of it: the note is about whom or what is asked for.
@@ -452,7 +457,9 @@ class ReadText(NamedTuple):
     words: Words
     """The words of the titles, and then those of the text."""
     starts: Sequence[int]
-    """Where the titles and the passages begin among the words."""
+    """Where the titles and the list items of the passages begin among the words."""
+    items: Sequence[int]
+    """How many list items each passage has, any text before them counted as one."""
 
 
 class TextMemory:
@@ -481,10 +488,11 @@ def _read_text(chunk: StoredChunk) -> ReadText:
     titled = ["\n".join((title_text(chunk.path), *trail))]
     titled += [heading_title(lines[line].strip()) for line in above[1:]]
     *starts, offset = accumulate([len(title) + 1 for title in titled], initial=0)
-    starts += [offset + entry.start for entry in passages]
+    items = [[one.start, *(n.start() for n in _ITEM.finditer(chunk.text, one.start, one.end))] for one in passages]
+    starts += [offset + start for own in items for start in own]
     title_of = [above.index(entry.heading) for entry in passages]
     words = read_words("\n".join((*titled, chunk.text)))
-    return ReadText(passages, titled, title_of, find_name(chunk.path), words, starts)
+    return ReadText(passages, titled, title_of, find_name(chunk.path), words, starts, list(map(len, items)))
 
 
 class Memo(dict[_K, _V]):
@@ -583,18 +591,19 @@ def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[in
     held = iter(finder.find_each([text.words for text in texts], starts))
     read = []
     for found, text in zip(chunks, texts, strict=True):
-        titled, has = list(islice(held, len(text.titles))), list(islice(held, len(text.passages)))
+        titled, has = list(islice(held, len(text.titles))), [list(islice(held, count)) for count in text.items]
         if not found.weighted.strength:  # Only its vector was found, and there is no term to look for.
-            titled, has = [0] * len(titled), [0] * len(has)
+            titled, has = [0] * len(titled), [[0]] * len(has)
         read.append(_read_passages(found, query, finder, text, titled, has))
     return read
 
 
 def _read_passages(
-    found: ReadChunk, query: Query, finder: TermFinder, text: ReadText, titled: list[int], held: list[int]
+    found: ReadChunk, query: Query, finder: TermFinder, text: ReadText, titled: list[int], items: list[list[int]]
 ) -> list[tuple[int, Passage, Features]]:
-    """Return the passages of a chunk; ``titled`` and ``held`` are the terms of its titles and passages."""
+    """Return the passages of a chunk; ``titled`` and ``items`` are the terms of its titles and its list items."""
     chunk, naming, shares, passages = found.chunk, query.naming, finder.shares, text.passages
+    held = [reduce(or_, own) for own in items]
     if query.weights.names:
         held = [finder.add_names(own, chunk.text[at.start : at.end]) for own, at in zip(held, passages, strict=True)]
         titled = list(map(finder.add_names, titled, text.titles))
@@ -615,8 +624,10 @@ def _read_passages(
     is_silent = bool(found.weighted.strength) and not most
     read = []
     for place, (passage, own, heading) in enumerate(zip(passages, held, text.title_of, strict=True)):
-        covered = shares[own]
-        beside = shares[around[place] | own | around[place + 2]] - covered
+        covered = every = shares[own]
+        if covered and len(items[place]) > 1 and not query.weights.names:
+            covered -= _SPREAD_COST * (covered - max([shares[terms] for terms in items[place]]))
+        beside = shares[around[place] | own | around[place + 2]] - every
         likeness, cosine = (alike[place], found.cosines[place]) if place < len(alike) else (whole, None)
         bonus = bonuses[heading]
         if not (covered or beside or likeness or bonus or (is_silent and not place)):
@@ -625,7 +636,7 @@ def _read_passages(
         if identifier_count:
             phrases = naming.find_phrases(chunk.text[passage.start : passage.end])
             identified = ((identifiers & own).bit_count() + phrases) / identifier_count
-        title = shares[above | titled[heading] | own] - covered
+        title = shares[above | titled[heading] | own] - every
         if own_note and shares[own & ~above] >= _LEAST_BESIDE:
             title += own_note
         # In the order of the fields: there are about a hundred for each query.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from heapq import nlargest
 
 from mdrecall.search.query import HINTS, drop_question_words, find_matches, find_stems
+from mdrecall.search.score import TITLE_WEIGHT
 from mdrecall.search.stages import Candidate, RankingContext, score_of
 from mdrecall.text.days import chunk_day
 from mdrecall.text.words import find_stop_words, is_unspaced_text
@@ -23,7 +24,7 @@ _LEAD_GAIN = 0.75
 # Only the best passages are looked at, and no long message: it has several sentences, and asks for more than one thing.
 _MOST_PASSAGES = 12
 _MOST_CHARS = 200
-_SENTENCES = r"[.!?。！？]\s*[^\s\"'”’)»」]"
+_SENTENCES = r"(?:[^\W\d_]{3}[.!?]\s|[。！？])\s*[^\s\"'”’)»」]"
 # A question for the day of something that has happened, which the date of its note tells.
 _PAST = r"\b(?:did|was|were|had|war|hat|haben|wurden?|fue|ha|han|a|ont|était|as-tu)\b|了|た"
 # A person is often told by what they are to somebody, such as the landlord: then a line says something besides.
@@ -143,7 +144,7 @@ def _has_thing(line: str, found: Sequence[tuple[int, int]], kind: str) -> bool:
     if kind not in ("person", "place"):
         return False
     words = re.findall(r"[^\W\d_]{3,}", rest)
-    idle = find_stop_words(map(str.lower, words))
+    idle = find_stop_words(map(str.lower, words)).union(HINTS.split())
     new = [word for word in words if word.lower() not in idle]
     # Without what else tells of the kind, a person may be there by what they are to somebody.
     is_told = not holds and len(new) >= _FEW_WORDS
@@ -162,6 +163,10 @@ def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> li
         lower = [entry._replace(worth=entry.worth - LACKING_COST, lead=-LACKING_COST) for entry in candidates]
         return [entry._replace(score=score_of(entry, context)) for entry in lower]
     lead = _LEAD_GAIN * (first.score - others[0].score) * (1 - first.score) if others else 0.0
+    if first.features:
+        # What holds little of the question leads by chance, and so does what another speaker than the named one said.
+        held = first.features.coverage + min(first.features.title, TITLE_WEIGHT)
+        lead *= 0.0 if first.speaker else min(1.0, 2 * held)
     if lead <= 0:
         return list(candidates)
     first = first._replace(worth=first.worth + lead, lead=lead)

@@ -30,9 +30,8 @@ _WORDS = {
         stattdessen remplace deplace reporte renomme passe repris reprend augmente baisse abandonne cambio cambiado
         cambia reemplazado sustituido renombrado subio actualizado asumio cambiato spostato sostituito rinominato
         aggiornato aumentato passato trocou substituido renomeado atualizado aumentou assumiu passou gewijzigd
-        verplaatst vervangen hernoemd overgenomen verhoogd verlaagd overgestapt 改成 改为 改為 改到 换成 換成 换到 变成 變成
-        升级到 涨到 漲到
-        升到 降到 调到 調到 现在 現在 変更 変え 変わ になった になりました 今は""",
+        verplaatst vervangen hernoemd overgenomen verhoogd verlaagd overgestapt 改成 改为 改為 改到 换成 換成 换到 变成
+        變成 升级到 涨到 漲到 升到 降到 调到 調到 现在 現在 変更 変え 変わ になった になりました 今は""",
     "move": """moved moves relocated umgezogen gezogen zog demenage mudo mudado mudada traslado trasferito trasferita
         mudou verhuisd 搬到 搬去 搬家到 引っ越""",
     "live": "live lives lived based wohnt lebt habite vit vive abita mora woont 住在 住 住ん",

@@ -14,6 +14,8 @@ from mdrecall.search.slots import find_kind, holds_asked
         ("When is the piano lesson?", "Piano lesson on Thursday.", "The piano lesson is with Olga."),
         ("Who watered the lemon tree?", "Olga watered the lemon tree.", "The lemon tree was watered."),
         ("Who has the ladder?", "The ladder is with the upstairs neighbour.", "The ladder is back."),
+        ("Who wrote the parser?", "Tom wrote the parser.", "The parser keeps 14 days."),
+        ("How old is Dr. Sorel?", "Dr. Sorel is 61.", "Dr. Sorel came back."),
         ("Where is the ladder?", "The ladder is in the shed.", "The ladder is broken."),
         ("Why was the ferry late?", "The ferry was late because of fog.", "The ferry was late again."),
         ("Was kostet die Leiter?", "Die Leiter kostet 80 Euro.", "Die Leiter ist neu."),

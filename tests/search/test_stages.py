@@ -130,6 +130,13 @@ def test_a_passage_beside_others_with_words_of_the_query_is_worth_more() -> None
     assert found[0].worth > found[4].worth
 
 
+def test_words_of_one_list_item_are_worth_more_than_those_of_several() -> None:
+    texts = ("- the walrus and the zebra\n- nothing", "- the walrus\n- a zebra", "the walrus\na zebra")
+    entries = [candidate(path=f"memory/{n}.md", text=text) for n, text in enumerate(texts)]
+    one, several, prose = find_passages(entries, context("walrus zebra", weight=0.0))
+    assert one.worth == prose.worth > several.worth
+
+
 def test_a_title_with_words_of_the_query_is_worth_more() -> None:
     plain, named = (candidate(path=path) for path in ("memory/a.md", "memory/zebra.md"))
     first, second = find_passages([plain, named], context("walrus zebra", weight=0.0))
