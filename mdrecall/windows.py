@@ -169,9 +169,18 @@ def rename(source: str, to: str, *, src_dir_fd: int | None = None, dst_dir_fd: i
         try:
             os.replace(old, new)
         except PermissionError:
-            # An open file cannot be replaced by a move on every Windows, but it can be exchanged.
-            if not os.path.isfile(new) or not _kernel.ReplaceFileW(new, old, None, _IGNORE_ATTRIBUTES, None, None):
+            # An open file cannot be replaced by a move on every Windows. It can be exchanged, or at least moved away.
+            if not os.path.isfile(new):
                 raise
+            if not _kernel.ReplaceFileW(new, old, None, _IGNORE_ATTRIBUTES, None, None):
+                away = f"{new}.{os.urandom(8).hex()}.old"
+                os.replace(new, away)
+                try:
+                    os.replace(old, new)
+                except BaseException:
+                    os.replace(away, new)
+                    raise
+                os.unlink(away)
 
     _retry(replace, _SHARED_OTHERWISE, _DENIED)
 

@@ -5,7 +5,6 @@ Postgres refuses to run as root, so root starts it as the user ``nobody``, in a 
 
 import atexit
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -228,6 +227,8 @@ def count_statements() -> Iterator[list[str]]:
 def _as_nobody() -> dict[str, Any]:
     if os.getuid() != 0:
         return {}
+    import pwd
+
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
@@ -247,6 +248,8 @@ def run_server(
     # The path of a socket may have a hundred characters only, so the usual folders of tests are too deep.
     folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
     if os.getuid() == 0:
+        import pwd
+
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     server = None

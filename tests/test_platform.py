@@ -53,9 +53,8 @@ platform.rmdir("b", dir_fd=folder)
 platform.link("note", "c", src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 platform.rename("c", "d", src_dir_fd=folder, dst_dir_fd=folder)
 platform.unlink("note", dir_fd=folder)
-found.append(os.listdir("a"))
-found.append(open("a/d").read())
 os.close(file), os.close(folder)
+found += [os.listdir("a"), open("a/d").read()]
 """
     assert run(code) == ["two", "", ["note"], ["note"], 7, True, 10**18, ["d"], "ONE\ntwo"]
 
