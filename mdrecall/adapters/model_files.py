@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from mdrecall import platform
@@ -141,7 +142,9 @@ class ModelFiles:
                 message = f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
                 raise _refuse(message)
             if text.count(old) > 1:
-                lines = ", ".join(map(str, _find_lines(text, old)))
+                # Places that overlap count each.
+                places = islice(re.finditer(f"(?={re.escape(old)})", text), _MAX_NAMED_LINES)
+                lines = ", ".join(str(text.count("\n", 0, each.start()) + 1) for each in places)
                 message = f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}."
                 raise _refuse(f"{message} Please ensure it is unique")
             return text[:place] + new + text[place + len(old) :]
@@ -383,19 +386,6 @@ def _file_shown(name: str) -> str:
     stem = name.removesuffix(NOTE_ENDING)
     is_own = stem.endswith(_MARK) or _OTHER_ENDING.search(stem)
     return stem.removesuffix(_MARK) if is_own else name
-
-
-def _find_lines(text: str, wanted: str) -> Iterator[int]:
-    """Yield the number of the line of each place where a text occurs, also of places that overlap."""
-    at = text.find(wanted)
-    line = text.count("\n", 0, max(0, at)) + 1
-    for _ in range(_MAX_NAMED_LINES):
-        if at < 0:
-            return
-        yield line
-        after = text.find(wanted, at + 1)
-        line += text.count("\n", at, after)
-        at = after
 
 
 def _number(lines: Sequence[str], first: int, last: int) -> str:
