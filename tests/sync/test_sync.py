@@ -359,6 +359,41 @@ def test_a_lock_that_a_power_cut_has_left_in_the_remote_is_named_as_the_way_out(
     assert pair.sync(pair.one).sent == ("memory/new.md",)
 
 
+def test_a_note_that_is_renamed_elsewhere_is_moved_and_not_written_beside_the_old_one(pair: Pair) -> None:
+    attach(pair.two, pair.url, joins=True)
+    note, found = pair.path(pair.two, "memory/2026-11-17.md"), list[str]()
+    note.chmod(0o600)
+    pair.path(pair.one, "memory/2026-11-17.md").rename(pair.path(pair.one, "memory/renamed.md"))
+    pair.sync(pair.one)
+
+    def look(place: str) -> None:
+        found.append("".join(path.read_text() for path in note.parent.iterdir()))
+
+    MemorySync(pair.two, look).run()
+    assert {*found} == {"- met Bo\n"}
+    assert pair.path(pair.two, "memory/renamed.md").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_note_that_an_agent_renames_in_the_middle_of_a_sync_is_there_once(pair: Pair) -> None:
+    attach(pair.two, pair.url, joins=True)
+    note = pair.path(pair.two, "memory/2026-11-17.md")
+    pair.path(pair.one, "memory/2026-11-17.md").rename(pair.path(pair.one, "memory/b.md"))
+    pair.sync(pair.one)
+
+    def rename(place: str) -> None:
+        if place == "writing" and note.exists():
+            note.rename(note.with_name("c.md"))
+
+    MemorySync(pair.two, rename).run()
+    assert [path.name for path in note.parent.iterdir()] == ["b.md"]
+
+
+def test_a_disk_that_cannot_be_written_is_one_sentence_that_names_the_workspace(pair: Pair) -> None:
+    Path(MemorySync(pair.one).folder, "lock").mkdir()
+    with pytest.raises(SyncError, match=f"Cannot sync {pair.one.settings.workspace}: "):
+        pair.sync(pair.one)
+
+
 def test_an_address_without_a_remote_says_so_and_changes_nothing(pair: Pair) -> None:
     with pytest.raises(SyncError, match="has no memory yet"):
         MemorySync(pair.two).attach(make_remote(pair.folder / "empty.git"), joins=True)
