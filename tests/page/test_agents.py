@@ -34,9 +34,9 @@ def test_what_agents_were_shown_is_silenced_and_taken_back_in_the_browser(
 ) -> None:
     open_page(site, page, "agents")
     session = page.locator("section", has_text="claude-code in workspace")
-    assert "Tue 10 Feb 2026, 12:00 · beside a prompt · 1 line" in session.locator("summary").inner_text().replace(
-        "10 Feb,", "10 Feb 2026,"
-    )
+    assert "Tue 10 Feb 2026, 12:00 · beside a prompt · a question · 1 line" in session.locator(
+        "summary"
+    ).inner_text().replace("10 Feb,", "10 Feb 2026,")
     assert session.locator("li p").inner_text() == "Team · The staging database is called heron"
     page.get_by_role("button", name="Silence").click()
     page.get_by_text("Silenced. No agent is shown it again by itself.").wait_for()

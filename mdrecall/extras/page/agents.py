@@ -128,11 +128,11 @@ def _show_session(visit: Visit, answers: list[dict[str, Any]]) -> Html:
 
 def _show_answer(visit: Visit, answer: dict[str, Any]) -> Html:
     day, _, clock = answer["at"].partition(" ")
-    when = f"{show_day(day, visit.now.year)}, {clock}"
-    what = f" · {_EVENTS.get(answer['event'], answer['event'])} · {plural(len(answer['lines']), 'line')}"
-    about = tag(
-        "summary", tag("strong", when), what, title=f"{answer['ms']} ms{answer['why'] and ', ' + answer['why']}"
-    )
+    event, lines = _EVENTS.get(answer["event"], answer["event"]), plural(len(answer["lines"]), "line")
+    # What kind of prompt it was; how sure a line had to be is beside the time that it took.
+    what = filter(None, (event, answer["why"].partition(",")[0], lines))
+    when = tag("strong", f"{show_day(day, visit.now.year)}, {clock}")
+    about = tag("summary", when, (f" · {each}" for each in what), title=f"{answer['ms']} ms {answer['why']}".strip())
     lines = tag("ul", (_show_line(visit, line) for line in answer["lines"]))
     # Every session starts with much the same.
     return tag("details", about, lines, open=answer["event"] != "session-start")

@@ -360,11 +360,10 @@ _Facet: TypeAlias = tuple[str, int, dict[str, str]]
 
 def _show_chosen(visit: Visit) -> Html | None:
     """Return what narrows the search now, each as a link to the search without it."""
-    given = {name: visit.query.get(name) for name in FILTERS}
     links = [
         tag("a", "× ", said, value, href=_narrow(visit, **{name: ""}), aria_label=f"Without {said}{value}")
         for name, said in FILTERS.items()
-        if (value := given[name])
+        if (value := visit.query.get(name))
     ]
     return tag("p", links, class_="chosen") if links else None
 
