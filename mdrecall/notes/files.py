@@ -367,7 +367,8 @@ class MemoryFiles:
             if not (root.is_file and missing and os.path.isdir(os.path.dirname(place))):
                 scan.lost.append(shown)
             return
-        if stat.S_ISLNK(found.st_mode) and root.inside:
+        leads_away = stat.S_ISLNK(found.st_mode) or (platform.IS_WINDOWS and platform.is_junction(found))
+        if leads_away and root.inside:
             scan.add_issue(shown, _LINK)
         elif stat.S_ISREG(found.st_mode):
             if is_note_file(root.inside):
