@@ -75,11 +75,12 @@ def open(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None)
     try:
         found = os.fstat(file)
         if found.st_file_attributes & _IS_LINK and flags & NO_FOLLOW:
-            if os.lstat(place).st_reparse_tag & _IS_NAME_OF_OTHER:
+            if is_junction(os.lstat(place)):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             # It is a file that is compressed, or kept in a cloud.
+            again = _retry(lambda: _open(place, flags & ~NO_FOLLOW), _SHARED_OTHERWISE)
             os.close(file)
-            file = _retry(lambda: _open(place, flags & ~NO_FOLLOW), _SHARED_OTHERWISE)
+            file = again
         is_folder = (found.st_mode & 0o170000) == 0o040000
         if flags & FOLDER and not is_folder:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -116,9 +117,7 @@ def _place(path: str, folder: int | None) -> str:
     return os.path.join(_path_of(folder), path)
 
 
-def _path_of(folder: int | str) -> str:
-    if isinstance(folder, str):
-        return folder
+def _path_of(folder: int) -> str:
     buffer = ctypes.create_unicode_buffer(1 << 15)
     if not _kernel.GetFinalPathNameByHandleW(msvcrt.get_osfhandle(folder), buffer, len(buffer), 0):
         raise ctypes.WinError(ctypes.get_last_error())
@@ -255,6 +254,7 @@ class poll:
 
 
 def is_junction(found: os.stat_result) -> bool:
+    """True for a symbolic link as well."""
     return bool(found.st_reparse_tag & _IS_NAME_OF_OTHER)
 
 

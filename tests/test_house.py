@@ -274,7 +274,7 @@ ROOMS = {
     "interfaces": (517, 1),
     "life": (2962, 11),
     "mcp_server": (2167, 10),
-    "notes": (2630, 10),
+    "notes": (2631, 10),
     "plugins": (134, 1),
     "search": (2857, 7),
     "sessions": (5012, 18),
@@ -283,7 +283,7 @@ ROOMS = {
     "text": (4503, 15),
     "tools": (1159, 4),
     "types": (1044, 5),
-    ".": (2961, 17),
+    ".": (2970, 17),
 }
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
 #: rounded up: they differ a little between versions of Python. The question is one that the encoder is asked.
