@@ -17,7 +17,6 @@ import pytest
 from mdrecall.sessions.flush import Rules, make_prompts, threshold
 from tests.conftest import Workspace
 
-PLUGIN = Path(__file__).parents[2] / "mdrecall/hosts/openclaw"
 MDRECALL = [sys.executable, "-P", "-m", "mdrecall"]
 #: Long enough for a process to start on a busy machine; what is dead or hangs is given less.
 PATIENT = 60_000
@@ -47,8 +46,19 @@ class Host(NamedTuple):
 Start = Callable[..., Host]
 
 
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that an installation writes."""
+    home = tmp_path_factory.mktemp("openclaw")
+    (home / ".openclaw/workspace").mkdir(parents=True)
+    (home / ".openclaw/openclaw.json").write_text("{}")
+    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    subprocess.run([*MDRECALL, "install", "openclaw"], env=env, cwd=home, capture_output=True, check=True)
+    return home / ".openclaw/extensions/memory-mdrecall"
+
+
 @pytest.fixture
-def start(workspace: Workspace) -> Iterator[Start]:
+def start(workspace: Workspace, plugin: Path) -> Iterator[Start]:
     """Start hosts for a workspace; mdrecall is the given command."""
     npm = Path(os.environ.get("MDRECALL_TEST_NPM", "")) / "node_modules/.bin/node"
     node = str(npm) if npm.exists() else shutil.which("node")
@@ -58,7 +68,7 @@ def start(workspace: Workspace) -> Iterator[Start]:
 
     def run(command: list[str] | None = None, timeout_ms: int = PATIENT) -> Host:
         config = json.dumps({"command": command or MDRECALL, "timeoutMs": timeout_ms})
-        args = [node, str(Path(__file__).with_name("openclaw_api.mjs")), str(PLUGIN / "index.js")]
+        args = [node, str(Path(__file__).with_name("openclaw_api.mjs")), str(plugin / "index.js")]
         env = {**os.environ, **workspace.env}
         hosts.append(
             subprocess.Popen(
@@ -91,14 +101,13 @@ def notes(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def test_it_registers_what_its_manifest_names(start: Start) -> None:
-    manifest = json.loads((PLUGIN / "openclaw.plugin.json").read_text())
-    package = json.loads((PLUGIN / "package.json").read_text())
+def test_it_registers_what_its_manifest_names(start: Start, plugin: Path) -> None:
+    manifest = json.loads((plugin / "openclaw.plugin.json").read_text())
+    package = json.loads((plugin / "package.json").read_text())
     about = start().ask("about")
     assert (about["id"], about["kind"]) == (manifest["id"], manifest["kind"]) == ("memory-mdrecall", "memory")
     assert sorted(about["tools"]) == manifest["contracts"]["tools"]
     assert about["cli"] == manifest["cliCommands"][0]["name"]
-    assert {*package["files"], "package.json"} == {path.name for path in PLUGIN.iterdir()}
     assert "dependencies" not in package
 
 
