@@ -230,8 +230,7 @@ def _read_days(reader: _Reader, today: date) -> list[_Text]:
         return []
     days = [today - timedelta(days=back) for back in range(min(startup.daily_memory_days, today.toordinal()))]
     paths = [path for day in days for path in _list_day(settings.workspace, day.isoformat())]
-    read = ((path, reader.read(path)) for path in paths)
-    return [_Text(path, text, digest.DAY_SHARE) for path, text in read if text]
+    return [_Text(path, text, digest.DAY_SHARE) for path in paths if (text := reader.read(path))]
 
 
 def _list_day(workspace: str, day: str) -> list[str]:
@@ -247,8 +246,7 @@ def _limit_of(text: _Text, settings: Settings, *, is_open: bool) -> int:
     """Return how many characters of a note may be shown; ``is_open`` if the caller has set a limit for all."""
     most = USER_CHARS if text.share in (digest.USER_SHARE, digest.WHOLE_SHARE) else len(text.text)
     if not is_open:
-        is_day = text.share == digest.DAY_SHARE
-        defaults = settings.defaults
+        is_day, defaults = text.share == digest.DAY_SHARE, settings.defaults
         most = min(most, defaults.startup_context.max_file_chars if is_day else defaults.bootstrap_max_chars)
     return min(most, len(text.text))
 

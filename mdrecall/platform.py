@@ -4,11 +4,9 @@ A POSIX system has its own functions here, unchanged; ``windows`` has others wit
 mdrecall names a call that only one of them has.
 """
 
+# Any further import would be paid by each hook that a warm process answers.
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
 
 IS_WINDOWS = sys.platform == "win32"
 
@@ -20,13 +18,14 @@ def run_detached(module: str, *arguments: str, cwd: str) -> None:
 
     # Without -P, a repository that has a folder named like a module would have it run here.
     command, quiet = [sys.executable, "-P", "-m", module, *arguments], subprocess.DEVNULL
-    session: dict[str, Any] = {"start_new_session": True, "creationflags": OWN_CONSOLE}
-    child = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, cwd=cwd, **session)
+    child = subprocess.Popen(
+        command, stdin=quiet, stdout=quiet, stderr=quiet, cwd=cwd, start_new_session=True, creationflags=OWN_CONSOLE
+    )
     # A process that stays alive, such as a server, must take note of the end, or the child stays as a zombie.
     threading.Thread(target=child.wait, daemon=True).start()
 
 
-def join_command(arguments: Sequence[str]) -> str:
+def join_command(arguments: list[str]) -> str:
     """Return a command as a shell reads it. On Windows that may be cmd, or the bash that comes with git."""
     if IS_WINDOWS:
         import re
@@ -43,7 +42,6 @@ if sys.platform == "win32":
 else:
     import fcntl
     import select
-    import signal
 
     #: Flags of ``open``: a link is not followed, a pipe or device is not waited for, only a folder is opened.
     NO_FOLLOW, NO_WAIT, FOLDER = os.O_NOFOLLOW, os.O_NONBLOCK, os.O_DIRECTORY
@@ -59,8 +57,6 @@ else:
     scandir, stat, unlink, utime = os.scandir, os.stat, os.unlink, os.utime
     fchmod, fchown, pread, pwrite, set_blocking = os.fchmod, os.fchown, os.pread, os.pwrite, os.set_blocking
     poll, make_pipe, lower_priority = select.poll, os.mkfifo, os.nice
-    #: Ends this process after so many seconds, whatever it does.
-    end_after = signal.alarm
 
     def try_lock(file: int) -> bool:
         """Lock an open file for this process; False if another one has locked it."""
@@ -76,10 +72,8 @@ else:
             # The system grants a lease only on a file that nobody else has open. Without a name nobody can open it.
             if not os.fstat(file).st_nlink:
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        except BlockingIOError:
-            return True
-        except (OSError, AttributeError):
-            pass
+        except (OSError, AttributeError) as error:
+            return isinstance(error, BlockingIOError)
         return False
 
     def is_own(found: os.stat_result) -> bool:
@@ -94,16 +88,23 @@ else:
         """True if there is a process of this number."""
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except (OSError, OverflowError):
-            pass  # it belongs to another user
+        except (OSError, OverflowError) as error:
+            return not isinstance(error, ProcessLookupError)  # it may belong to another user
         return True
 
     def kill_group(pid: int) -> None:
         """End a process that was started in a session of its own, and all that it has started, if it has not ended."""
+        from contextlib import suppress
+        from signal import SIGKILL
+
         with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+            os.killpg(pid, SIGKILL)
+
+    def end_after(seconds: int) -> None:
+        """End this process after so many seconds, whatever it does."""
+        from signal import alarm
+
+        alarm(seconds)
 
     def host_name() -> str:
         """Return the name of this machine."""

@@ -372,6 +372,17 @@ def test_a_warm_process_is_asked_with_what_the_host_says(open_door: WarmDoor, no
     assert open_door.used_at == before
 
 
+def test_a_hook_that_a_warm_process_answers_imports_next_to_nothing(
+    open_door: WarmDoor, hook: Hook, tmp_path: Path
+) -> None:
+    record = "sys.addaudithook(lambda name, about: name == 'import' and print(about[0], file=log, flush=True))"
+    program = f"import sys; log = open({str(tmp_path / 'imported')!r}, 'w'); {record}; {PATIENT.strip()}"
+    assert "green tea" in hook("session-start", "--host", "codex", program=program).out
+    assert set((tmp_path / "imported").read_text().split()) == {
+        "mdrecall", "mdrecall.cli", "mdrecall.cli.start", "mdrecall.platform", "fcntl", "select"
+    }  # fmt: skip
+
+
 def test_what_a_warm_process_cannot_answer_is_left_to_the_hook(open_door: WarmDoor, notes: Workspace) -> None:
     assert ask_warm(["hook", "stop", "--host", "emacs", "--input={}"], notes.env) is None
     assert ask_warm(["hook", "stop", "--host", "codex", "--input={"], notes.env) is None
