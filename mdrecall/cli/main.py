@@ -9,6 +9,7 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, TextIO
 
@@ -91,6 +92,7 @@ To try it on sample notes, run `mdrecall search --demo`.
 Exit codes: 0 success, 1 nothing found, 2 error."""
 
 
+@cache
 def build_parser(name: str) -> CommandParser:
     """Return the parser of a command."""
     _, about, *examples = COMMANDS.get(name) or PARTS[name]

@@ -98,6 +98,8 @@ def _run_hook(arguments: "list[str]") -> "NoReturn":
     """
     import time
 
+    from mdrecall import platform
+
     begun = time.monotonic()
     try:
         null = os.open(os.devnull, os.O_RDWR)
@@ -110,7 +112,8 @@ def _run_hook(arguments: "list[str]") -> "NoReturn":
             if only_agrees(said):
                 os._exit(0)
         arguments += [f"--begun={begun}", f"--input={said}"]
-        arguments += ["--terminal"] if _has_terminal() else []
+        # The terminal that the host was started in, if any: hooks inherit it, and no warm process has it.
+        arguments += ["--terminal"] if platform.has_terminal() else []
         answer = None
         if "--no-warm" not in arguments:
             left = begun + seconds * _SHARE_OF_WAITING - time.monotonic()
@@ -134,13 +137,6 @@ def _log_failure(arguments: "list[str]", error: BaseException) -> None:
     except BaseException:
         # There is nobody left to tell.
         pass
-
-
-def _has_terminal() -> bool:
-    """True if the host was started in a terminal, which its hooks inherit."""
-    from mdrecall import platform
-
-    return platform.has_terminal()
 
 
 def _read_input(deadline: float) -> str:

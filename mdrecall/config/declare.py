@@ -260,9 +260,8 @@ class Section:
     def __init_subclass__(cls, *, is_strict: bool = True, dropped: tuple[str, ...] = ()) -> None:
         declared = [(field, value) for field, value in vars(cls).items() if isinstance(value, Setting | Section)]
         cls.fields = {json_name(field): field for field, _ in declared}
-        cls.entries = {
-            json_name(field): value if isinstance(value, Setting) else type(value) for field, value in declared
-        }
+        entries = (value if isinstance(value, Setting) else type(value) for _, value in declared)
+        cls.entries = dict(zip(cls.fields, entries, strict=True))
         cls.is_strict, cls.dropped = is_strict, dropped
         for field, value in declared:
             setattr(cls, field, value.default if isinstance(value, Setting) else value)

@@ -117,7 +117,7 @@ def _find_fitting(
         best = best or hit.score
         if len(find_answers([best, hit.score], prompt.query)) < 2:
             return
-        words = frozenset(find_stems(run))
+        words = frozenset(find_stems(run.strip("…")))
         if not any(len(words & one) > _SAME_SHARE * len(words | one) for one in seen):
             seen.append(words)
             yield hit, run

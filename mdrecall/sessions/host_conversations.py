@@ -11,11 +11,11 @@ followed and imported, the host's own file is read as long as it exists.
 
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from mdrecall import platform
@@ -162,14 +162,12 @@ class HostState:
                 else:
                     os.unlink(path)
 
-    def list_copies(self) -> Iterator[tuple[str, str, Stamp]]:
-        """Yield the host, the session and the stamp of every copy."""
-        for host in _names(self.copies):
-            for name in _names(os.path.join(self.copies, host)):
-                with suppress(OSError):
-                    found = os.lstat(os.path.join(self.copies, host, name))
-                    if name.endswith(_ENDING) and not name.startswith(".") and stat.S_ISREG(found.st_mode):
-                        yield host, name.removesuffix(_ENDING), stamp_of(found)
+    def list_copies(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the host, the session and the path of every copy."""
+        for host in _list_folder(self.copies):
+            for file in _list_folder(host.path):
+                if (name := file.name).endswith(_ENDING) and name[0] != "." and file.is_file(follow_symlinks=False):
+                    yield host.name, name.removesuffix(_ENDING), file.path
 
     def read_about(self, host: str, session: str) -> About:
         """Return what a copy says about its conversation."""
@@ -232,9 +230,10 @@ def _make_line(record: TranscriptRecord, about: About) -> bytes:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
 
 
-def _names(folder: str) -> list[str]:
+def _list_folder(folder: str) -> "list[os.DirEntry[str]]":
     try:
-        return sorted(os.listdir(folder))
+        with os.scandir(folder) as found:
+            return sorted(found, key=attrgetter("name"))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -294,13 +293,14 @@ class HostTranscripts:
             found.update((each.path, each) for each in list_wanted(host, wanted, self._cache, issues))
             lost += [f"sessions/{host}" for issue in issues[problems:] if "cannot be" in issue.problem][:1]
         self._cache.save()
-        copies = self._state.copies
-        for host, session, stamp in self._state.list_copies():
-            if host in HOST_NAMES:
-                inside = copy_name(host, session)
-                opener = partial(jsonl.open_jsonl, copies, inside, _read_copy, shown=f"sessions/{inside}")
-                each = HostConversation(host, session, About(), stamp, opener, os.path.join(copies, host))
-                found.setdefault(each.path, each)
+        for host, session, file in self._state.list_copies():
+            inside = copy_name(host, session)
+            # Most are of a conversation that the host still has, and there may be thousands.
+            if (path := f"sessions/{inside}") not in found and host in HOST_NAMES:
+                opener = partial(jsonl.open_jsonl, self._state.copies, inside, _read_copy, shown=path)
+                with suppress(OSError):
+                    stamp, folder = stamp_of(os.lstat(file)), os.path.dirname(file)
+                    found[path] = HostConversation(host, session, About(), stamp, opener, folder)
         self._found = found
         folders += [each.folder for each in found.values()]
         stamps = {path: each.stamp for path, each in found.items()}

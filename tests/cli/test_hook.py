@@ -407,7 +407,7 @@ def test_if_a_warm_process_hangs_there_is_time_left_to_answer_without_it(notes: 
 
 
 def test_the_terminal_is_that_of_the_hook_and_not_of_a_warm_process() -> None:
-    code = "from mdrecall.cli.start import _has_terminal as has; print(has())"
+    code = "from mdrecall.platform import has_terminal as has; print(has())"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code]
     without = subprocess.run(command, env=env, capture_output=True, start_new_session=True, check=True)
