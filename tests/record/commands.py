@@ -37,10 +37,8 @@ COMMANDS: dict[str, list[str]] = {
         "search team pricing --json",
         "search team pricing --json --mode keyword",
         "search team pricing --json --mode vector",
-        "search team pricing --json --mode hybrid",
         "search team pricing --explain",
         "search team pricing --json --explain",
-        "search team pricing --json --explain --mode keyword",
         "search who keeps the keys? --json -n 1",
         "search billing --json --source memory",
         "search billing --json --source sessions",
@@ -245,7 +243,6 @@ COMMANDS: dict[str, list[str]] = {
         "eval {base}/questions.jsonl --json --fail-under hit@1=0.99",
         "eval {base}/broken-questions.jsonl --json",
         "eval {base}/none.jsonl --json",
-        "eval {base}/questions.jsonl",
         "eval {base}/questions.jsonl --fail-under hit@1=0.99",
     ],
     "import": [

@@ -89,11 +89,12 @@ PHRASES = ("shop", "shops", "the boat", "Zahnarzt", "berlin shop", "備份", "xy
 
 def record_flush() -> Iterator[str]:
     """Yield when a session is flushed, and what the model is asked."""
-    for rule, turn, history in product(RULES, TURNS, HISTORIES):
+    for rule, turn in product(RULES, TURNS):
         rules, now = flush.Rules(**rule), flush.Turn(**turn)
-        found = flush.decide(rules, now, flush.FlushHistory(**history))
+        found = [flush.decide(rules, now, flush.FlushHistory(**history)) for history in HISTORIES]
         limit = flush.threshold(rules, now.context_window)
-        yield f"{found.run} {found.why} {found.trigger} {limit} {flush.projected_tokens(now)}"
+        decisions = " | ".join(f"{one.run} {one.why} {one.trigger}".rstrip() for one in found)
+        yield f"{limit} {flush.projected_tokens(now)}: {decisions}"
     for hour, day in product((0, 9, 12, 13, 23), (1, 2, 3, 4, 10, 11, 12, 13, 14, 21, 22, 23, 24, 31)):
         moment = datetime(2026, 1 + day % 12, day, hour, day, tzinfo=UTC)
         words = [flush.time_words(moment, twelve_hours=twelve) for twelve in (False, True)]
@@ -174,8 +175,8 @@ def record_visibility() -> Iterator[str]:
     yield from (f"{party.name!r} {party.agent} {party.audience} {party.person} {party.is_person}" for party in parties)
     for requester in parties:
         for one in rules:
-            yield " ".join(why_hidden(requester, source, one).replace(" ", "-") or "+" for source in parties)
-            yield explain_withheld(requester, one)
+            hidden = " ".join(why_hidden(requester, source, one).replace(" ", "-") or "+" for source in parties)
+            yield f"{hidden} | {explain_withheld(requester, one)}"
 
 
 def record_words() -> Iterator[str]:

@@ -77,7 +77,7 @@ class Recorder:
                 self.facts[name] = [self._record_command(command, words) for command in commands]
                 self.words[name] = _without_repetition(words)
             self.facts["requests"] = [self._neutral(entry) for entry in record_requests(self._base)]
-        settings = list(_settings(json_schema()))
+        settings = list(_settings(json_schema(), "", {}))
         self.facts["settings"] = {name: entry for name, entry, _ in settings}
         self.words["settings"] = _without_repetition({name: about for name, _, about in settings if about})
         self.facts["names"] = public_names()
@@ -166,24 +166,34 @@ def _without_repetition(words: dict[str, str]) -> dict[str, str]:
     return {place: text for text, place in places.items()}
 
 
-def _settings(schema: dict[str, Any], place: str = "") -> Iterator[tuple[str, str, str]]:
-    """Every setting of a JSON schema: its name, what it takes, and what is said about it."""
+def _settings(schema: dict[str, Any], place: str, known: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield every setting of a JSON schema: its name, what it takes, and what is said about it.
+
+    The same object can stand in several places, such as in the defaults and in each agent. It is yielded once, and in
+    the others as a reference to it.
+    """
     for name, entry in sorted(schema.get("properties", {}).items()):
+        whole = json.dumps(entry)
+        if "properties" in entry and known.setdefault(whole, f"{place}{name}") != f"{place}{name}":
+            yield f"{place}{name}", f"as {known[whole]}", ""
+            continue
         plain = {key: value for key, value in entry.items() if key not in ("description", "properties")}
         for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
             if isinstance(plain.get(key), dict) and "properties" in plain[key]:
-                yield from _settings(plain.pop(key), f"{place}{name}{mark}.")
-        yield from _settings(entry, f"{place}{name}.")
+                yield from _settings(plain.pop(key), f"{place}{name}{mark}.", known)
+        yield from _settings(entry, f"{place}{name}.", known)
         takes = json.dumps(plain, ensure_ascii=False).replace('"', "'")
         yield f"{place}{name}", takes, entry.get("description", "")
 
 
 def public_names() -> dict[str, Any]:
     """Return what Python users import and call, and the options of every command."""
+    memory, in_loops = _methods(mdrecall.Memory), _methods(mdrecall.AsyncMemory)
     return {
         "mdrecall": sorted(mdrecall.__all__),
-        "Memory": _methods(mdrecall.Memory),
-        "AsyncMemory": _methods(mdrecall.AsyncMemory),
+        "Memory": memory,
+        "AsyncMemory, as Memory": [name for name in in_loops if in_loops[name] == memory.get(name)],
+        "AsyncMemory": {name: own for name, own in in_loops.items() if own != memory.get(name)},
         "commands": {name: list(_options(build_parser(name).arguments)) for name in sorted((*ALL, *PARTS))},
     }
 
@@ -204,22 +214,41 @@ def _parameters(function: Any) -> Iterator[str]:
             yield name
 
 
-def _options(arguments: Iterable[argparse.Action]) -> Iterator[dict[str, Any]]:
+def _options(arguments: Iterable[argparse.Action]) -> Iterator[dict[str, Any] | str]:
+    """Yield what each option takes, or its name if it is a switch or takes any text."""
     for action in arguments:
+        name = " ".join(action.option_strings) or action.dest
         entry = {
-            "name": " ".join(action.option_strings) or action.dest,
             "choices": list(action.choices) if action.choices else None,
             "default": action.default if isinstance(action.default, str | int | float) else None,
             "repeats": isinstance(action, argparse._AppendAction) or None,
             "values": action.nargs,
             "required": action.required and bool(action.option_strings),
         }
-        yield {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
+        takes = {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
+        yield {"name": name, **takes} if takes else name
+
+
+#: A difference shows whole lines, so a value stands on one as long as it can be read there.
+WIDTH = 120
 
 
 def as_text(value: Any) -> str:
-    """A part of the record as its file holds it."""
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    """Return a part of the record as its file holds it."""
+    return _lay_out(value, "") + "\n"
+
+
+def _lay_out(value: Any, indent: str) -> str:
+    """Return a value as JSON: on one line if it fits, else each part on lines of its own."""
+    whole = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(indent) + len(whole) <= WIDTH:
+        return whole
+    inner = f"{indent} "
+    if isinstance(value, list):
+        parts = [_lay_out(part, inner) for part in value]
+    else:
+        parts = [f"{json.dumps(name, ensure_ascii=False)}: {_lay_out(part, inner)}" for name, part in value.items()]
+    return f"{whole[0]}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{whole[-1]}"
 
 
 def record(base: Path) -> dict[str, str]:

@@ -124,7 +124,10 @@ def _talk(selection: Selection, requests: Iterable[Request]) -> Iterator[dict[st
             writer.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
             answer = json.loads(reader.readline())
             assert (answer.pop("jsonrpc"), answer.pop("id")) == ("2.0", number)
-            tools = answer.get("result", {}).get("tools", [])
+            result = answer.get("result", {})
+            if [set(part) for part in result.get("content", ())] == [{"type", "text"}]:
+                result["content"] = result["content"][0]["text"]
+            tools = result.get("tools", [])
             # A tool that was described before, in the same words, is only named.
             new = [tool for tool in tools if tool not in known]
             known += new
