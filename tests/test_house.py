@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from importlib.metadata import metadata
 from pathlib import Path
@@ -294,6 +294,9 @@ STEPS = {
 }
 #: Modules of mdrecall that a search from the command line loads.
 COLD_MODULES = 78
+#: Lines of Python in tests/, rounded up, and of the golden files and pages in it.
+TEST_LINES = 83400
+GOLDEN_LINES = 10252
 #: Classes of named tuples and frozen values, public names in docs/api.md, members of the sockets of store and backend.
 VALUE_CLASSES = 264
 DOCUMENTED_NAMES = 70
@@ -387,45 +390,83 @@ def room_of(path: Path) -> str:
     return "/".join(parts[: 2 if parts[0] == "extras" else 1]) if parts else "."
 
 
-def test_no_room_grows() -> None:
-    found: dict[str, tuple[int, int]] = {}
+def count_lines(paths: Iterable[Path]) -> int:
+    return sum(path.read_text().count("\n") for path in paths)
+
+
+def measure_rooms() -> dict[str, tuple[int, int]]:
+    """Return the lines and files of each room."""
+    found: dict[str, list[Path]] = {}
     for path in ROOT.rglob("*.py"):
-        lines, files = found.get(room_of(path), (0, 0))
-        found[room_of(path)] = lines + path.read_text().count("\n"), files + 1
+        found.setdefault(room_of(path), []).append(path)
+    return {room: (count_lines(paths), len(paths)) for room, paths in sorted(found.items())}
+
+
+def test_no_room_grows() -> None:
+    found = measure_rooms()
     assert found.keys() == ROOMS.keys()
     grown = {room: sizes for room, sizes in found.items() if sizes[0] > ROOMS[room][0] or sizes[1] > ROOMS[room][1]}
     assert grown == {}
 
 
+def count_test_lines() -> int:
+    return count_lines(PROJECT.glob("tests/**/*.py"))
+
+
+def count_golden_lines() -> int:
+    return count_lines([*PROJECT.glob("tests/record/golden/**/*.json"), *PROJECT.glob("tests/page/pages/*.html")])
+
+
+def test_the_tests_do_not_grow() -> None:
+    assert count_test_lines() <= TEST_LINES
+    assert count_golden_lines() <= GOLDEN_LINES
+
+
+def count_steps(workspace: Workspace) -> dict[str, tuple[int, int]]:
+    """Return the files and calls that each question of STEPS takes."""
+    return {question: tuple(steps) for question, steps in json.loads(run_script(COUNT_STEPS, workspace)).items()}
+
+
 def test_no_question_takes_more_steps(workspace: Workspace) -> None:
-    steps = json.loads(run_script(COUNT_STEPS, workspace))
+    steps = count_steps(workspace)
     assert steps.keys() == STEPS.keys()
     for question, (files, calls) in steps.items():
         assert files <= STEPS[question][0], question
         assert calls <= STEPS[question][1], question
 
 
+def count_cold_modules(workspace: Workspace) -> int:
+    return int(run_script(COUNT_MODULES, workspace))
+
+
 def test_a_search_loads_no_more_modules(workspace: Workspace) -> None:
-    assert int(run_script(COUNT_MODULES, workspace)) <= COLD_MODULES
+    assert count_cold_modules(workspace) <= COLD_MODULES
 
 
-def test_there_are_no_more_value_classes() -> None:
+def count_value_classes() -> int:
     found = 0
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 marks = [ast.unparse(mark) for mark in (*node.bases, *node.decorator_list)]
                 found += any(mark == "NamedTuple" or "frozen" in mark or "dataclass" in mark for mark in marks)
-    assert found <= VALUE_CLASSES
+    return found
+
+
+def test_there_are_no_more_value_classes() -> None:
+    assert count_value_classes() <= VALUE_CLASSES
+
+
+def count_documented_names() -> int:
+    return sum(map(len, PUBLIC.values()))
 
 
 def test_no_more_names_are_documented() -> None:
-    assert sum(map(len, PUBLIC.values())) <= DOCUMENTED_NAMES
+    assert count_documented_names() <= DOCUMENTED_NAMES
 
 
-@pytest.mark.parametrize("socket", MEMBERS)
-def test_the_sockets_have_no_more_members(socket: str) -> None:
-    """Each role that a socket consists of counts with its own members."""
+def count_members(socket: str) -> int:
+    """Return the members of a socket. Each role that it consists of counts with its own members."""
     tree = ast.parse(Path(interfaces.__file__).read_text())
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
@@ -434,4 +475,9 @@ def test_the_sockets_have_no_more_members(socket: str) -> None:
         roles = [ast.unparse(node.returns) for node in members if node.returns]
         return sum(count(role) if role in classes else 1 for role in roles)
 
-    assert count(socket) <= MEMBERS[socket]
+    return count(socket)
+
+
+@pytest.mark.parametrize("socket", MEMBERS)
+def test_the_sockets_have_no_more_members(socket: str) -> None:
+    assert count_members(socket) <= MEMBERS[socket]
