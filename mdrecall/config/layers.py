@@ -172,7 +172,7 @@ def default_layers(file: Layer, problems: list[str]) -> list[Layer]:
 
 
 def agent_default_layers(files: list[Layer], entries: list[AgentEntry], defaults: list[Layer]) -> list[Layer]:
-    """Return ``agents.defaults`` of every file, each after what the file has instead of it for one agent."""
+    """Return ``agents.defaults`` of every file; what a file says about this agent alone comes before its defaults."""
     layers: list[Layer] = []
     for file in files:
         for entry in entries:

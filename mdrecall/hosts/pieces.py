@@ -152,7 +152,7 @@ def json_value(path: str, keys: tuple[str, ...], value: Any, previous: Any) -> P
 
 
 def allowed_names(path: str, names: Iterable[str], keys: tuple[str, str] = ("permissions", "allow")) -> Piece:
-    """Return what a list of a JSON file allows, such as tools; it may hold those of others."""
+    """Return names to add to a list of a JSON file, such as allowed tools; other programs may have theirs in it."""
     ours = tuple(names)
 
     def read(text: str) -> list[Any]:

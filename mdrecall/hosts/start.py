@@ -182,7 +182,7 @@ class _Start:
         return text
 
     def _take_notes(self, title: str, lines: Sequence[Shown], most: int) -> str:
-        """Return a title with as many lines as there is room for: the first ones, or of a day the last, the newest."""
+        """Return a title and as many lines as fit: the first ones, or the last, and so newest, ones of a day."""
         room = min(most, self._room - len(self._notice)) - quarter_tokens(title) - _MAX_SOME
         is_day = bool(_DAY.match(title[3:]))
         sizes = accumulate(quarter_tokens(line.text) + 1 for line in (reversed(lines) if is_day else lines))

@@ -312,7 +312,7 @@ def _mask_line(line: bytes, transcript: str, forgotten: Tombstones) -> bytes:
 
 
 def _is_about_forgotten(state: dict[str, Any], forgotten: Tombstones) -> bool:
-    """True if a session's file has what its section will say, and the session or one of its days was forgotten."""
+    """True if what a session's file keeps for its section is about a session or a day that was forgotten."""
     outline, days = state.get("outline"), [""]
     if not isinstance(outline, dict):
         return False

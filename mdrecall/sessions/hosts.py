@@ -74,7 +74,7 @@ class HostFiles(NamedTuple):
     repeats: bool = False
     """True if a message may be written again, with the same id and more in it."""
     by_folder: bool = False
-    """True if the first part of a path is the conversation's folder, with a dash for what is no letter or digit."""
+    """True if a path begins with the conversation's folder, in which dashes replace all but letters and digits."""
     copies: bool = False
     """True if a fork begins with copies of the records before it, with the same ids."""
 

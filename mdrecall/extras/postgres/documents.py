@@ -443,7 +443,7 @@ def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
 def _list_documents(
     now: Transaction, gen: int, seen: int, known: Mapping[bytes, StoredDocument]
 ) -> dict[bytes, StoredDocument]:
-    """Return every document by the name that removals have, from those known at a revision and what changed since."""
+    """Return every document by the key that a removal names, from those known at a revision and later changes."""
     removed = find_removed(now, "gone", seen) if gen == now.gen else None
     if removed is None:
         known, seen = {}, -1
