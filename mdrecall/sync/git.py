@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall import platform
 from mdrecall.errors import SyncError
@@ -41,6 +41,7 @@ _NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _SYNCED = "refs/mdrecall/synced"
 #: The new contents of files; None for one to remove.
 Changes: TypeAlias = Mapping[str, bytes | None]
+Done: TypeAlias = subprocess.CompletedProcess[bytes]
 
 
 class Commit(NamedTuple):
@@ -61,9 +62,8 @@ class Git:
     def __init__(self, folder: str, environment: Mapping[str, str], limit_s: float, author: str = "mdrecall") -> None:
         self.folder = folder
         self._limit_s, self._author = limit_s, author
-        own = (name for name in environment if name.startswith(_KEPT) or not name.startswith("GIT_"))
-        kept = {name: environment[name] for name in own}
-        kept.pop("SSH_ASKPASS", None)
+        foreign = [name for name in environment if name.startswith("GIT_") and not name.startswith(_KEPT)]
+        kept = {name: environment[name] for name in environment if name not in (*foreign, "SSH_ASKPASS")}
         # A program without a terminal cannot ask for a password on it, and ssh must not open a window.
         self._environment = kept | {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"}
 
@@ -125,11 +125,9 @@ class Git:
         """Return the content of blobs; one that is larger than the limit is left out, unless it is ``known``."""
         wanted = [blob for blob in dict.fromkeys(blobs) if blob != NO_BLOB]
         if new := [blob for blob in wanted if blob not in known]:
-            listed = (
-                line.split()
-                for line in self._run("cat-file", "--batch-check", data="\n".join(new).encode()).splitlines()
-            )
-            sizes = {blob: int(about[2]) for blob, about in zip(new, listed, strict=True) if about[1] == b"blob"}
+            check = "cat-file", "--batch-check=%(objecttype)%(objectsize)"
+            listed = zip(new, self._run(*check, data="\n".join(new).encode()).splitlines(), strict=True)
+            sizes = {blob: int(about[4:]) for blob, about in listed if about.startswith(b"blob")}
             wanted = [blob for blob in wanted if blob in known or sizes.get(blob, max_bytes + 1) <= max_bytes]
         output = self._run("cat-file", "--batch", data="\n".join(wanted).encode()) if wanted else b""
         found, at = dict[str, bytes](), 0
@@ -175,7 +173,7 @@ class Git:
     def _run(self, *arguments: str, data: bytes = b"", more: Sequence[str] = ()) -> bytes:
         return self._check(self._start(*arguments, data=data, more=more))
 
-    def _check(self, done: subprocess.CompletedProcess[bytes]) -> bytes:
+    def _check(self, done: Done) -> bytes:
         if done.returncode:
             lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
             # What ssh or a server says about the cause stands above what git makes of it.
@@ -186,22 +184,13 @@ class Git:
             raise SyncError(f"{what}: {said or f'git ended with {done.returncode}'}", hint=_HINT)
         return done.stdout
 
-    def _start(
-        self, *arguments: str, data: bytes = b"", more: Sequence[str] = ()
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _start(self, *arguments: str, data: bytes = b"", more: Sequence[str] = ()) -> Done:
         settings = [part for setting in (*_SETTINGS, *more) for part in ("-c", setting)]
         command = ["git", "--git-dir", self.folder, *settings, *arguments]
-        pipe = subprocess.PIPE
+        how: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        how |= {"start_new_session": True, "creationflags": platform.OWN_CONSOLE}
         try:
-            child = subprocess.Popen(
-                command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                env=self._environment,
-                start_new_session=True,
-                creationflags=platform.OWN_CONSOLE,
-            )
+            child = subprocess.Popen(command, env=self._environment, **how)
         except FileNotFoundError as error:
             raise SyncError("git is not installed.", hint="Install it; sync needs it.") from error
         try:
@@ -214,7 +203,7 @@ class Git:
                 # What git has started, such as ssh, ends with it.
                 platform.kill_group(child.pid)
                 child.communicate()
-        return subprocess.CompletedProcess([*command, arguments[0]], child.returncode, out, problems)
+        return Done([*command, arguments[0]], child.returncode, out, problems)
 
 
 def hide_password(text: str) -> str:

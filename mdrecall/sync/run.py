@@ -92,8 +92,7 @@ class MemorySync:
         self._settings, self._workspace = loaded.settings, loaded.settings.workspace
         self._max_bytes = min(loaded.settings.mdrecall.max_file_bytes, MAX_NOTE_BYTES)
         self._files = MemoryFiles(loaded.settings, loaded.home)
-        self._progress = progress
-        self._environment, self._limit_s = loaded.environment, limit_s
+        self._progress, self._environment, self._limit_s = progress, loaded.environment, limit_s
         self._state_dir = find_locations(loaded.environment, self._workspace).own_state_dir
         self._problems: dict[str, None] = {}
         self._held: set[str] = set()
@@ -224,12 +223,11 @@ class MemorySync:
 
     def list_machines(self) -> Iterator[dict[str, Any]]:
         """Yield what each machine last said about itself: name, day of its last sync, how much it has cleared."""
-        for path in sorted(Path(self._workspace, RECORDS, "machines").glob("*")):
-            if _RECORD.fullmatch(f"{RECORDS}machines/{path.name}"):
-                found, id = load(str(path)), path.stem
-                cleared = found.get("cleared") if isinstance(found.get("cleared"), int) else 0
-                about = {"name": str(found.get("name", ""))[:80], "day": str(found.get("day", ""))[:10]}
-                yield {"id": id, **about, "cleared": cleared, "isThis": id == self.machine}
+        for path in sorted(Path(self._workspace, RECORDS, "machines").glob(f"{'[0-9a-f]' * 12}.json")):
+            found, id = load(str(path)), path.stem
+            cleared = found.get("cleared") if isinstance(found.get("cleared"), int) else 0
+            about = {"name": str(found.get("name", ""))[:80], "day": str(found.get("day", ""))[:10]}
+            yield {"id": id, **about, "cleared": cleared, "isThis": id == self.machine}
 
     def _save(self) -> None:
         # Values are replaced, never changed, so that a copy of the mapping is enough.
@@ -501,11 +499,9 @@ class MemorySync:
         """Finish the sync that was broken off, if its result has reached the remote."""
         state = self.state
         if not state.get("pushed"):
-            head = self._git.find_head(state["url"], state["branch"])
-            is_there = head == state["next"]
-            state["pushed"] = is_there or (
-                bool(head) and self._git.fetch(state["url"], state["branch"], state["next"])[1]
-            )
+            remote, following = (state["url"], state["branch"]), state["next"]
+            head = self._git.find_head(*remote)
+            state["pushed"] = head == following or (bool(head) and self._git.fetch(*remote, following)[1])
         if state["pushed"]:
             self._write()
         state["next"] = ""
@@ -513,10 +509,8 @@ class MemorySync:
     def _write(self, here: Blobs | None = None) -> set[str]:
         """Write what was pushed: new and changed files first. Return their paths; ``here`` is there now, if known."""
         state, written = self.state, set[str]()
-        tries = (
-            self._write_once(written, self._read_here() if number or not here else here) for number in range(_WRITES)
-        )
-        if state["mine"] != state["target"] and not any(tries):
+        given = (here if here and not number else self._read_here() for number in range(_WRITES))
+        if state["mine"] != state["target"] and not any(self._write_once(written, each) for each in given):
             raise SyncError("The notes change faster than they can be written.", hint="Try again in a moment.")
         self._progress("written")
         self._move_on(state["next"])
