@@ -285,8 +285,7 @@ def replace_lines(workspace: str, path: str, edits: Sequence[LineEdit], expected
     Raise ``FileChanged`` if the content is not the one that ``expected_hash`` stands for.
     """
     with _open_locked(workspace, path, expected_hash) as note:
-        content = edit_content(note.data, edits)
-        _move_over(note, content)
+        _move_over(note, content := edit_content(note.data, edits))
     return hash_content(content)
 
 
@@ -332,11 +331,12 @@ def create_note(workspace: str, path: str, source: str) -> None:
         raise write_error(error, workspace, path, verb="write") from error
 
 
-def remove_note(workspace: str, path: str, expected_hash: str) -> None:
-    """Delete the note ``path``."""
+def remove_note(workspace: str, path: str, expected_hash: str, aside: str = "") -> None:
+    """Delete the note ``path``, or move it to a path of the same disk."""
     with _open_locked(workspace, path, expected_hash) as note:
-        platform.unlink(note.name, dir_fd=note.folder)
-        sync_folder(note.folder)
+        folder = note.folder
+        platform.rename(note.name, aside, src_dir_fd=folder) if aside else platform.unlink(note.name, dir_fd=folder)
+        sync_folder(folder)
         _keep_late_text(note, b"")
 
 

@@ -2,8 +2,8 @@
 
 All state lies in ``.mdrecall/local/<machine>/`` of the workspace, which never travels: a folder that was copied or
 restored knows by itself what it shared last. The local notes and the result are commits before anything is pushed
-(``mine`` and ``next``). Then the files are staged, and moved over the notes one by one: a staged file that is still
-there was not written. Only when all are written does ``synced`` move on.
+(``mine`` and ``next``). Then the files are staged, and moved over the notes one by one, and notes to remove are moved
+there: what lies there says which were written. Only when all are written does ``synced`` move on.
 """
 
 import json
@@ -533,9 +533,9 @@ class MemorySync:
         before, target = (self._list_tree(known, name, tree) if name else {} for name in names)
         old, now, new = self._load_trees(before, here, target)
         stages = ((path, os.path.join(self.folder, name)) for path, name in state["stage"].items())
-        # After a kill, a file that is in its place may have its name in the stage, too; a note to remove has two there.
-        left = [path for path, file in stages if os.path.exists(file) and os.stat(file).st_nlink == 1]
-        written = [path for path in state["stage"] if path not in left and (path in new or path not in now)]
+        # A note to remove is moved there. After a kill, a file that is in its place may have its name there, too.
+        there = {path: os.stat(file).st_nlink for path, file in stages if os.path.exists(file)}
+        written = [path for path in state["stage"] if (there.get(path) != 1 if path in target else path in there)]
         final = merge_unfinished(written, *sweep(self._settings, old, now, new))
         changes = [path for path in {**now, **final} if now.get(path) != final.get(path)]
         if changes:
@@ -551,25 +551,27 @@ class MemorySync:
             self._progress("writing")
             staged = os.path.join(self.folder, state["stage"][path])
             try:
-                if now.get(path) != final.get(path):
+                if now.get(path) == final.get(path):
+                    _mark(staged, is_there=path not in final)
+                else:
                     self._write_file(path, now.get(path), final.get(path), staged)
             except FileChanged:
                 # If it was moved and put back, it counts as unwritten again.
-                with open(staged, "ab"):
-                    return False
+                _mark(staged, is_there=path in final)
+                return False
             except WriteError as error:
                 self._hold(path, f"{error} It is not synced.")
         return True
 
     def _stage(self, changes: Iterable[str], mine: tuple[Tree, Tree], target: tuple[Tree, Tree]) -> None:
-        """Write what is to be moved over the notes into files of their own; a note to remove has an empty one."""
+        """Write what is to be moved over the notes into files of their own; a note to remove has none yet."""
         folder = f"stage-{os.urandom(4).hex()}"
         stage = {path: f"{folder}/{number}" for number, path in enumerate(changes)}
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with editing.open_folder(self.folder, folder) as opened:
-            for path, name in stage.items():
+            for path, name in ((path, name) for path, name in stage.items() if path in target[1]):
                 with open(platform.open(os.path.basename(name), flags, 0o600, dir_fd=opened), "wb") as file:
-                    editing.write_at_end(file.fileno(), target[1].get(path, b""), 0)
+                    editing.write_at_end(file.fileno(), target[1][path], 0)
             editing.sync_folder(opened)
         state = self.state
         for name, (old, new) in (("mine", mine), ("target", target)):
@@ -601,13 +603,17 @@ class MemorySync:
     def _write_file(self, path: str, now: bytes | None, final: bytes | None, staged: str) -> None:
         """Move a staged file to its place; raise a ``WriteError``, which is ``FileChanged`` if it is not as it was."""
         if final is None:
-            os.link(staged, f"{staged}-removed")
-            editing.remove_note(self._workspace, path, editing.hash_content(now or b""))
+            editing.remove_note(self._workspace, path, editing.hash_content(now or b""), staged)
             remove_empty_folders(self._workspace, path)
         elif now is not None:
             editing.move_over(self._workspace, path, staged, editing.hash_content(now))
         else:
             editing.create_note(self._workspace, path, staged)
+
+
+def _mark(staged: str, *, is_there: bool) -> None:
+    """Have a file in the stage or not, which says if the note that it is for was written."""
+    Path(staged).touch() if is_there else Path(staged).unlink(missing_ok=True)
 
 
 def is_note(path: str) -> bool:

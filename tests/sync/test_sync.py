@@ -14,7 +14,7 @@ from mdrecall.errors import SyncError
 from mdrecall.sync.git import keep_from_hooks
 from mdrecall.sync.run import MemorySync, SyncResult
 from tests.conftest import examples
-from tests.sync.histories import Machine
+from tests.sync.histories import Killed, Machine
 from tests.sync.real import RealHistory, RealMachine, attach, load_home, make_remote
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -372,6 +372,26 @@ def test_a_note_that_is_renamed_elsewhere_is_moved_and_not_written_beside_the_ol
     MemorySync(pair.two, look).run()
     assert {*found} == {"- met Bo\n"}
     assert pair.path(pair.two, "memory/renamed.md").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_note_that_is_made_after_a_kill_is_not_the_one_that_was_removed(pair: Pair) -> None:
+    attach(pair.two, pair.url, joins=True)
+    pair.path(pair.one, "memory/2026-11-17.md").rename(pair.path(pair.one, "memory/b.md"))
+    pair.sync(pair.one)
+    pair.write(pair.two, "memory/b.md", "- own\n")
+
+    def kill(place: str) -> None:
+        if place == "written":
+            raise Killed
+
+    with pytest.raises(Killed):
+        MemorySync(pair.two, kill).run()
+    pair.write(pair.two, "memory/2026-11-17.md", "- met Cy\n")
+    pair.sync(pair.two)
+    pair.sync(pair.one)
+    for loaded in (pair.one, pair.two):
+        assert sorted(pair.path(loaded, "memory/b.md").read_text().splitlines()) == ["- met Bo", "- own"]
+        assert pair.path(loaded, "memory/2026-11-17.md").read_text() == "- met Cy\n"
 
 
 def test_a_note_that_an_agent_renames_in_the_middle_of_a_sync_is_there_once(pair: Pair) -> None:
