@@ -23,10 +23,9 @@ from mdrecall.sync.run import BRANCH, MemorySync, SyncResult
 from mdrecall.sync.soon import FAILED, PAUSED, REST_S, WAITING, age_of, describe_age, read_failure
 
 _ACTIONS = ("now", "init", "join", "invite", "status", "pause", "leave", "merge-copies", "share")
-#: A sync that nobody waits for must not stay: a program of git has this long, and all of it a little longer.
-_QUIET_LIMIT_S, _QUIET_ALARM_S = 40.0, 60
-#: To clear what was forgotten elsewhere, every note and every copy of a conversation is read.
-_CLEAR_ALARM_S = 900
+#: A sync that nobody waits for must not stay: a program of git has this long, and all of it a little longer. To clear
+#: what was forgotten elsewhere takes the longest: every note and every copy of a conversation is read.
+_QUIET_LIMIT_S, _QUIET_ALARM_S, _CLEAR_ALARM_S = 40.0, 60, 900
 #: For scripts. An invitation has some hundred characters.
 _PASSPHRASE, _MAX_LINE = "MDRECALL_SYNC_PASSPHRASE", 4_000
 _KEPT = """The remote is encrypted, and its key is on this machine only. `mdrecall sync invite` takes it to another one.
@@ -37,11 +36,9 @@ _SET_UP = "Run `mdrecall sync init URL` on the first machine, and `mdrecall sync
 
 
 def add_sync(parser: CommandParser) -> None:
-    about = "now (default): sync; init: set up sync with a remote; join: get the memory of a remote; invite: print what"
-    about += " others need to join an encrypted remote; status: show the machines; pause: no sync by itself until the"
-    about += " next `mdrecall sync`; leave: end sync here, and keep the notes; merge-copies: merge the conflicted"
-    about += " copies that Dropbox, Syncthing or Nextcloud left into their notes; share: propose an entry of your"
-    about += " notes to a memory that others share"
+    about = "now (default): sync; init: set up sync with a remote; join: get its memory; invite: print what others need"
+    about += " to join an encrypted remote; status: show the machines; pause: no automatic sync until `mdrecall sync`;"
+    about += " leave: end sync here; merge-copies: merge conflicted copies; share: propose an entry to a shared memory"
     parser.value("action", "", about, nargs="?", default="now", choices=_ACTIONS)
     about = "a git remote: an address, or the folder of a bare repository; share: an entry, such as MEMORY.md#L3"
     parser.value("url", "URL", about, nargs="?", only="init join share", type=str)
@@ -79,7 +76,7 @@ def run_sync(options: argparse.Namespace) -> int:
     elif options.action == "status":
         return _show_status(options, sync)
     elif not sync.is_set_up:
-        raise SyncError("This memory is not synced with other machines.", hint=_SET_UP)
+        raise SyncError(f"{sync.workspace} is not synced with other machines.", hint=_SET_UP)
     if options.action == "invite":
         line = sync.invite(_ask("Passphrase for the invitation: ", os.environ.get(_PASSPHRASE)))
         return show(options, {"invitation": line}, line)
@@ -87,8 +84,8 @@ def run_sync(options: argparse.Namespace) -> int:
         Path(sync.folder, PAUSED).touch()
         return show(options, {"paused": True}, "Paused. `mdrecall sync` goes on.")
     if options.action == "leave":
-        sync.leave()
-        return show(options, {"left": True}, "Left. The notes stay here and on the other machines.")
+        warnings = ["The remote cannot be reached: the other machines still list this one."] * (not sync.leave())
+        return show(options, {"left": True}, "Left. The notes stay here and on the other machines.", warnings=warnings)
     result = _sync(options, sync)
     record = {"received": list(result.received), "sent": list(result.sent), "hasCleared": result.must_clear}
     record |= {"problems": list(result.problems), "machine": sync.machine, "url": hide_password(sync.state["url"])}
@@ -157,9 +154,11 @@ def _merge_copies(options: argparse.Namespace) -> int:
 
 def _share(options: argparse.Namespace) -> int:
     """Propose an entry to a shared memory; print the branch for its review, and what opens a pull request."""
+    if not (options.url and options.to):
+        raise SyncError("Which entry, for which memory?", hint="For example: mdrecall sync share MEMORY.md#L3 --to DIR")
     with open_memory(options) as memory:
         options.workspace = options.to
-        branch, command = MemorySync(load_quietly(options)).propose(memory, options.url or "")
+        branch, command = MemorySync(load_quietly(options)).propose(memory, options.url)
     notes = [f"To open a pull request: {command}"] if command else []
     return show(options, {"branch": branch, "command": command}, f"Proposed on branch {branch}.", notes=notes)
 
@@ -173,19 +172,20 @@ def _describe(result: SyncResult) -> str:
 
 def _show_status(options: argparse.Namespace, sync: MemorySync) -> int:
     if not sync.is_set_up:
-        return show(options, {"url": None}, notes=[f"This memory is not synced with other machines. {_SET_UP}"], code=1)
-    state, machines, total = sync.state, list(sync.list_machines()), sum(sync.count_forgotten())
-    age, (_, failure) = age_of(sync.folder), read_failure(sync.folder)
+        note = f"{sync.workspace} is not synced with other machines. {_SET_UP}"
+        return show(options, {"url": None}, notes=[note], code=1)
+    state, known, total = sync.state, list(sync.list_machines()), sum(sync.count_forgotten())
+    age, (_, failure), unsent = age_of(sync.folder), read_failure(sync.folder), sync.list_waiting()
     synced_at = int(time.time() - age) if age < float("inf") else None
     record: dict[str, Any] = {"url": hide_password(state["url"]), "branch": state["branch"], "machine": sync.machine}
     record |= {"encrypted": bool(state.get("key")), "syncedAt": synced_at, "failure": failure or None}
-    record |= {"paused": os.path.exists(os.path.join(sync.folder, PAUSED)), "forgotten": total, "machines": machines}
-    when = f"synced {describe_age(age)} ago" if age < float("inf") else "not synced yet"
-    when += ", encrypted" * record["encrypted"] + ", paused" * record["paused"]
-    lines = [f"{shorten_home(record['url'])} (branch {state['branch']}), {when}"]
+    record |= {"paused": Path(sync.folder, PAUSED).exists(), "waiting": unsent, "forgotten": total, "machines": known}
+    parts = [f"synced {describe_age(age)} ago" if synced_at else "not synced yet", "encrypted" * record["encrypted"]]
+    parts += ["paused" * record["paused"], f"{plural(len(unsent), 'note')} to send" * bool(unsent)]
+    lines = [f"{shorten_home(record['url'])} (branch {state['branch']}), {', '.join(filter(None, parts))}"]
     if failure:
         lines.append(f"  the last sync failed {describe_age(age_of(sync.folder, FAILED))} ago: {printable(failure)}")
-    for machine in machines:
+    for machine in known:
         name = f"{printable(machine['name'])} ({machine['id']}){', this machine' * machine['isThis']}"
         behind = total - machine["cleared"]
         left = f"; has not confirmed {plural(behind, 'thing')} that {'was' if behind == 1 else 'were'} forgotten"

@@ -30,6 +30,9 @@ LIMIT_S = 600.0
 #: What a command that fails means to a person.
 _REMOTE = dict.fromkeys(("ls-remote", "fetch"), "The remote cannot be reached") | {"push": "The remote takes no notes"}
 _HINT = "Check the address, the network, the disk, and who may use the repository. Nothing was lost."
+_OWN_HINT = "Check the disk. If it comes again, leave sync and join again: no note is lost."
+#: What a push is told if another machine was faster. Whatever else is rejected stays so, as where a disk is full.
+_FASTER = (b"[rejected]", b"lock ref", b"update ref", b"old value", b"already exists")
 #: A path on this machine: neither ``https://…`` nor ``git@host:…``.
 _LOCAL = compile_later(r"file://|(?![a-z][a-z0-9+.-]+://)(?![^/]+:)", re.IGNORECASE)
 _PASSWORD = compile_later(r"(?<=//)[^/@\s]+@")
@@ -97,7 +100,7 @@ class Git:
         lease = [] if instead_of is None else [f"--force-with-lease=refs/heads/{branch}:{instead_of}"]
         options = ("--quiet", "--porcelain", *lease, *keep_from_hooks(url, "receive-pack"))
         done = self._start("push", *options, "--", url, f"{commit}:refs/heads/{branch}")
-        if done.returncode and b"rejected]" in done.stdout and b"declined" not in done.stdout:
+        if done.returncode and any(words in done.stdout for words in _FASTER):
             return False
         self._check(done)
         return True
@@ -180,8 +183,9 @@ class Git:
             above = (one for one, line in pairwise(lines) if "Could not read from remote repository" in line)
             telling = next(above, "") or next((line for line in lines if "fatal:" in line or "error:" in line), "")
             said = hide_password(telling or "".join(lines[-1:])).replace("fatal: ", "").replace("error: ", "").strip()
-            what = _REMOTE.get(done.args[-1], f"git {done.args[-1]} failed")
-            raise SyncError(f"{what}: {said or f'git ended with {done.returncode}'}", hint=_HINT)
+            what = _REMOTE.get(done.args[-1]) if self.folder not in said else None
+            what, hint = (what, _HINT) if what else (f"git {done.args[-1]} failed", _OWN_HINT)
+            raise SyncError(f"{what}: {said or f'git ended with {done.returncode}'}", hint=hint)
         return done.stdout
 
     def _start(self, *arguments: str, data: bytes = b"", more: Sequence[str] = ()) -> Done:

@@ -89,11 +89,11 @@ class MemorySync:
         self, loaded: Loaded, progress: Callable[[str], None] = lambda doing: None, limit_s: float = LIMIT_S
     ) -> None:
         """A program that takes longer than ``limit_s`` is ended."""
-        self._settings, self._workspace = loaded.settings, loaded.settings.workspace
+        self._settings, self.workspace = loaded.settings, loaded.settings.workspace
         self._max_bytes = min(loaded.settings.mdrecall.max_file_bytes, MAX_NOTE_BYTES)
         self._files = MemoryFiles(loaded.settings, loaded.home)
         self._progress, self._environment, self._limit_s = progress, loaded.environment, limit_s
-        self._state_dir = find_locations(loaded.environment, self._workspace).own_state_dir
+        self._state_dir = find_locations(loaded.environment, self.workspace).own_state_dir
         self._problems: dict[str, None] = {}
         self._held: set[str] = set()
         """Files that are there but cannot be read or written: they are left as they are, everywhere."""
@@ -107,7 +107,7 @@ class MemorySync:
     def _open(self, salt: bytes) -> None:
         """Open the state and the repository of a machine, which is known by its salt; empty if it has none yet."""
         self.machine = salt[:6].hex()
-        self.folder = os.path.join(self._workspace, LOCAL, self.machine)
+        self.folder = os.path.join(self.workspace, LOCAL, self.machine)
         self.state: dict[str, Any] = load(os.path.join(self.folder, STATE)) if salt else {}
         self._saved: dict[str, Any] = {}
         self._git = self._open_git(self.state.get("key", ""))
@@ -126,12 +126,12 @@ class MemorySync:
     ) -> None:
         """Set up sync with a remote, which must have a memory already if this one ``joins`` it; raise ``SyncError``."""
         if url.startswith("-") or not re.fullmatch(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]*", branch):
-            raise SyncError(f"{url or branch!r} is not the name of a remote or branch.")
+            raise SyncError(f"{url if url.startswith('-') else branch!r} is not the name of a remote or branch.")
         salt = tombstones.read_machine(self._state_dir) or os.urandom(tombstones.SALT_BYTES)
         tombstones.keep_machine(self._state_dir, salt)
         self._open(salt)
         with self._hold_lock():
-            Path(self._workspace, LOCAL, ".gitignore").write_text("*\n")
+            Path(self.workspace, LOCAL, ".gitignore").write_text("*\n")
             self._git.create()
             url = url or self._git.folder
             url = os.path.abspath(os.path.expanduser(url)) if os.path.isdir(os.path.expanduser(url)) else url
@@ -150,7 +150,7 @@ class MemorySync:
                 keep_key(self._state_dir, key)
             self._git = self._open_git(name)
             self.state |= {"url": url, "branch": branch, "shared": "shared" in access, "key": name}
-            about = os.path.join(self._workspace, ABOUT)
+            about = os.path.join(self.workspace, ABOUT)
             if joins and not self.state.get("synced"):
                 # The memory of the remote gives its name to both.
                 Path(about).unlink(missing_ok=True)
@@ -170,13 +170,15 @@ class MemorySync:
         """Return a line by which another machine can join an encrypted memory; raise ``SyncError``."""
         return read_key(self._state_dir, self.state.get("key", "")).invite(passphrase)
 
-    def leave(self) -> None:
-        """End sync here: this machine is taken off the list, if the remote can be reached, and the notes stay."""
+    def leave(self) -> bool:
+        """End sync here; the notes stay. False if the remote could not be told to take this machine off the list."""
+        is_told = False
         with suppress(OSError, SyncError):
-            Path(self._workspace, RECORDS, "machines", f"{self.machine}.json").unlink(missing_ok=True)
-            self.run(is_leaving=True)
+            Path(self.workspace, RECORDS, "machines", f"{self.machine}.json").unlink(missing_ok=True)
+            is_told = bool(self.run(is_leaving=True))
         shutil.rmtree(self.folder, ignore_errors=True)
         self.state = {}
+        return is_told
 
     def drop_history(self) -> None:
         """Replace all commits, here and in the remote, by one with the present notes; every other machine follows.
@@ -203,7 +205,7 @@ class MemorySync:
         if not data or not first or path_origin(path) in ("system", "untrusted"):
             raise SyncError(f"{citation} is not an entry of your own notes.", hint="Cite its lines: MEMORY.md#L3-L5.")
         if not self.state.get("shared") or self.state.get("key"):
-            raise SyncError(f"{self._workspace} is not a shared memory in a plain remote.", hint="Set it up as one.")
+            raise SyncError(f"{self.workspace} is not a shared memory in a plain remote.", hint="Set it up as one.")
         self._refuse_secrets({path: b"\n" * (first - 1) + cited}, {})
         proposal, about = editing.hash_content(data)[:12], drop_ending(os.path.basename(path))[:60]
         url, base, branch = self.state["url"], self.state["branch"], f"propose/{proposal}"
@@ -223,11 +225,17 @@ class MemorySync:
 
     def list_machines(self) -> Iterator[dict[str, Any]]:
         """Yield what each machine last said about itself: name, day of its last sync, how much it has cleared."""
-        for path in sorted(Path(self._workspace, RECORDS, "machines").glob(f"{'[0-9a-f]' * 12}.json")):
+        for path in sorted(Path(self.workspace, RECORDS, "machines").glob(f"{'[0-9a-f]' * 12}.json")):
             found, id = load(str(path)), path.stem
             cleared = found.get("cleared") if isinstance(found.get("cleared"), int) else 0
             about = {"name": str(found.get("name", ""))[:80], "day": str(found.get("day", ""))[:10]}
             yield {"id": id, **about, "cleared": cleared, "isThis": id == self.machine}
+
+    def list_waiting(self) -> list[str]:
+        """Return the notes that were changed here since the last sync."""
+        base, here = self._base(), self._read_here()
+        paths = (path for path in {**base, **here} if base.get(path) != here.get(path))
+        return sorted(path for path in paths if is_note(path) and path not in self._held)
 
     def _save(self) -> None:
         # Values are replaced, never changed, so that a copy of the mapping is enough.
@@ -255,7 +263,7 @@ class MemorySync:
             self._saved = dict(self.state)
             yield
         except OSError as error:
-            message = f"Cannot sync {self._workspace}: {error.strerror or error}."
+            message = f"Cannot sync {self.workspace}: {error.strerror or error}."
             raise SyncError(message, hint="Check the disk and the permissions. Nothing was lost.") from error
         finally:
             lock.release()
@@ -263,7 +271,7 @@ class MemorySync:
     def run(self, *, is_leaving: bool = False) -> SyncResult:
         """Make one sync; raise ``SyncError``. A machine that is leaving does not say that it is there."""
         if not self.is_set_up:
-            raise SyncError("This memory is not synced with other machines.", hint="Set up sync first.")
+            raise SyncError(f"{self.workspace} is not synced with other machines.", hint="Set up sync first.")
         with self._hold_lock():
             result = self._exchange(is_leaving=is_leaving)
             self._save()
@@ -281,8 +289,7 @@ class MemorySync:
 
     def _exchange(self, *, is_leaving: bool) -> SyncResult:
         state, url, branch = self.state, self.state["url"], self.state["branch"]
-        if state.get("next"):
-            self._recover()
+        written = self._recover() if state.get("next") else set()
         for _ in range(_ROUNDS):
             self._progress("fetching")
             found = self._git.find_head(url, branch)
@@ -303,7 +310,7 @@ class MemorySync:
             sent = {path: merged.get(path) for path in {**merged, **theirs} if merged.get(path) != theirs.get(path)}
             if not sent and merged == ours and found:
                 self._move_on(head)
-                return self._report((), ())
+                return self._report(written, ())
             if state.get("shared"):
                 self._refuse_secrets(sent, theirs)
             paths = {*base, *ours, *theirs}
@@ -317,7 +324,7 @@ class MemorySync:
             if state["mine"] != state["target"]:
                 self._save()
             self._progress("pushed")
-            return self._report(self._write(blobs[1]), sent)
+            return self._report(written | self._write(blobs[1]), sent)
         raise SyncError("Other machines were faster every time.", hint="Try again, or delete a stale *.lock there.")
 
     def _report(self, received: Iterable[str], sent: Iterable[str]) -> SyncResult:
@@ -337,7 +344,7 @@ class MemorySync:
         others, own = self.count_forgotten()
         cleared = min(self.state.get("cleared", 0), others) + own
         record = {"name": platform.host_name(), "day": time.strftime("%Y-%m-%d"), "cleared": cleared}
-        if load(path := os.path.join(self._workspace, RECORDS, "machines", f"{self.machine}.json")) != record:
+        if load(path := os.path.join(self.workspace, RECORDS, "machines", f"{self.machine}.json")) != record:
             save(path, record)
 
     def _base(self) -> Blobs:
@@ -349,7 +356,7 @@ class MemorySync:
         """Return the files of the remote's head that may come here; raise ``SyncError`` if it is not this memory."""
         state = self.state
         tree: Blobs = state.setdefault("tree", {})
-        own = [root for root in self._files.roots() if root.folder == self._workspace]
+        own = [root for root in self._files.roots() if root.folder == self.workspace]
         roots = editing.hash_content(repr(own).encode())
         if state.get("roots") != roots and state.get("synced"):
             # More notes may be wanted here than before. None of them was deleted here.
@@ -369,7 +376,7 @@ class MemorySync:
             state["shared"] = state.get("shared") or b'"shared":true' in data
             if int(found[0] or b"0") > FORMAT:
                 raise SyncError("This memory was synced by a later version of mdrecall.", hint="Update mdrecall.")
-            if state.get("synced") and load(os.path.join(self._workspace, ABOUT)).get("id") != found[1].decode():
+            if state.get("synced") and load(os.path.join(self.workspace, ABOUT)).get("id") != found[1].decode():
                 raise SyncError("The remote has another memory now.", hint="Leave sync, and join it again.")
         return theirs
 
@@ -390,33 +397,33 @@ class MemorySync:
         """True if a file of the remote may be written here: it would be a note of this workspace, or a record."""
         if _RECORD.fullmatch(path) or not is_note(path):
             return bool(_RECORD.fullmatch(path))
-        covering = self._files.find_covering(os.path.join(self._workspace, path))
-        return any(root.folder == self._workspace for root, _, _ in covering)
+        covering = self._files.find_covering(os.path.join(self.workspace, path))
+        return any(root.folder == self.workspace for root, _, _ in covering)
 
     def _read_here(self) -> Blobs:
         """Return the files of the workspace, and read those that differ from what was shared last."""
         listing = self._files.scan()
         for path in listing.lost:
-            if os.path.lexists(os.path.join(self._workspace, path)):
+            if os.path.lexists(os.path.join(self.workspace, path)):
                 raise SyncError(f"{path} cannot be listed.", hint="Check the disk and the permissions.")
         known, base, now_ns = self.state.get("files", {}), self._base(), time.time_ns()
         stamps = {path: stamp for path, stamp in listing.stamps.items() if path in base or is_note(path)}
         for folder in ("", "machines", "forgotten"):
-            with suppress(OSError), os.scandir(os.path.join(self._workspace, RECORDS, folder)) as entries:
+            with suppress(OSError), os.scandir(os.path.join(self.workspace, RECORDS, folder)) as entries:
                 for entry in entries:
                     path = os.path.join(RECORDS, folder, entry.name)
                     if _RECORD.fullmatch(path) and entry.is_file(follow_symlinks=False):
                         stamps[path] = stamp_of(entry.stat(follow_symlinks=False))
         # What is there, but not as a note any more, was not deleted.
         gone = base.keys() - stamps.keys()
-        self._held = {path for path in gone if os.path.lexists(os.path.join(self._workspace, path))}
+        self._held = {path for path in gone if os.path.lexists(os.path.join(self.workspace, path))}
         blobs, cache = Blobs(), dict[str, list[Any]]()
         for path, stamp in stamps.items():
             if known.get(path, ())[:4] == [*stamp] and known[path][4] == base.get(path):
                 blobs[path], cache[path] = known[path][4], known[path]
                 continue
             try:
-                opened = read_below(self._workspace, path, shown=path, max_bytes=self._limit(path))
+                opened = read_below(self.workspace, path, shown=path, max_bytes=self._limit(path))
             except FileMissing:
                 continue
             except ReadError as error:
@@ -495,16 +502,16 @@ class MemorySync:
             self._save()
         self._progress("stored")
 
-    def _recover(self) -> None:
-        """Finish the sync that was broken off, if its result has reached the remote."""
+    def _recover(self) -> set[str]:
+        """Finish the sync that was broken off, if its result has reached the remote; return the paths it writes."""
         state = self.state
         if not state.get("pushed"):
             remote, following = (state["url"], state["branch"]), state["next"]
             head = self._git.find_head(*remote)
             state["pushed"] = head == following or (bool(head) and self._git.fetch(*remote, following)[1])
-        if state["pushed"]:
-            self._write()
+        written = self._write() if state["pushed"] else set()
         state["next"] = ""
+        return written
 
     def _write(self, here: Blobs | None = None) -> set[str]:
         """Write what was pushed: new and changed files first. Return their paths; ``here`` is there now, if known."""
@@ -544,7 +551,7 @@ class MemorySync:
             self._progress("writing")
             if self._rename(path, name):
                 now[name] = now.pop(path)
-            elif not os.path.lexists(os.path.join(self._workspace, path)):
+            elif not os.path.lexists(os.path.join(self.workspace, path)):
                 return False
         done.update(changes)
         for path in sorted(changes, key=lambda path: (path not in final, path)):
@@ -591,24 +598,24 @@ class MemorySync:
     def _rename(self, path: str, name: str) -> bool:
         """Rename a note in one step, if that can be done; otherwise it is written by its new name, and then removed."""
         (folder, old), (new_folder, new) = map(os.path.split, (path, name))
-        inside = editing.open_folder(self._workspace, folder), editing.open_folder(self._workspace, new_folder)
+        inside = editing.open_folder(self.workspace, folder), editing.open_folder(self.workspace, new_folder)
         with suppress(OSError), inside[0] as source, inside[1] as target:
-            if not find_status(self._workspace, name):
+            if not find_status(self.workspace, name):
                 platform.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
                 editing.sync_folder(target)
-                remove_empty_folders(self._workspace, path)
+                remove_empty_folders(self.workspace, path)
                 return True
         return False
 
     def _write_file(self, path: str, now: bytes | None, final: bytes | None, staged: str) -> None:
         """Move a staged file to its place; raise a ``WriteError``, which is ``FileChanged`` if it is not as it was."""
         if final is None:
-            editing.remove_note(self._workspace, path, editing.hash_content(now or b""), staged)
-            remove_empty_folders(self._workspace, path)
+            editing.remove_note(self.workspace, path, editing.hash_content(now or b""), staged)
+            remove_empty_folders(self.workspace, path)
         elif now is not None:
-            editing.move_over(self._workspace, path, staged, editing.hash_content(now))
+            editing.move_over(self.workspace, path, staged, editing.hash_content(now))
         else:
-            editing.create_note(self._workspace, path, staged)
+            editing.create_note(self.workspace, path, staged)
 
 
 def _mark(staged: str, *, is_there: bool) -> None:

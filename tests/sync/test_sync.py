@@ -348,6 +348,25 @@ def test_a_branch_that_the_server_protects_is_not_another_machine_that_was_faste
     assert pair.sync(pair.one).sent == ("memory/new.md",)
 
 
+def test_a_remote_whose_disk_is_full_is_not_another_machine_that_was_faster(pair: Pair) -> None:
+    pair.git("config", "receive.maxInputSize", "10")
+    pair.write(pair.one, "memory/new.md", "- new\n")
+    with pytest.raises(SyncError, match="takes no notes"):
+        pair.sync(pair.one)
+    pair.git("config", "--unset", "receive.maxInputSize")
+    assert pair.sync(pair.one).sent == ("memory/new.md",)
+
+
+def test_a_repository_of_this_machine_that_is_damaged_is_not_the_remote_and_joining_mends_it(pair: Pair) -> None:
+    shutil.rmtree(Path(MemorySync(pair.one).folder, "git"))
+    pair.write(pair.one, "memory/new.md", "- new\n")
+    with pytest.raises(SyncError, match=r"git .* failed: not a git repository") as raised:
+        pair.sync(pair.one)
+    assert "join again" in raised.value.hint
+    MemorySync(pair.one).leave()
+    assert attach(pair.one, pair.url, joins=True).sent == ("memory/new.md",)
+
+
 def test_a_lock_that_a_power_cut_has_left_in_the_remote_is_named_as_the_way_out(pair: Pair) -> None:
     lock = Path(pair.url, "refs/heads/mdrecall.lock")
     lock.touch()
@@ -408,6 +427,21 @@ def test_a_note_that_an_agent_renames_in_the_middle_of_a_sync_is_there_once(pair
     assert [path.name for path in note.parent.iterdir()] == ["b.md"]
 
 
+def test_notes_that_a_broken_sync_had_still_to_write_are_counted_by_the_next(pair: Pair) -> None:
+    attach(pair.two, pair.url, joins=True)
+    pair.write(pair.one, "memory/new.md", "- new\n")
+    pair.sync(pair.one)
+
+    def fail(place: str) -> None:
+        if place == "staged":
+            raise OSError("No space left on device")
+
+    with pytest.raises(SyncError, match="No space left"):
+        MemorySync(pair.two, fail).run()
+    assert not pair.path(pair.two, "memory/new.md").exists()
+    assert pair.sync(pair.two).received == ("memory/new.md",)
+
+
 def test_a_disk_that_cannot_be_written_is_one_sentence_that_names_the_workspace(pair: Pair) -> None:
     Path(MemorySync(pair.one).folder, "lock").mkdir()
     with pytest.raises(SyncError, match=f"Cannot sync {pair.one.settings.workspace}: "):
@@ -421,6 +455,8 @@ def test_an_address_without_a_remote_says_so_and_changes_nothing(pair: Pair) -> 
         MemorySync(pair.two).attach(str(pair.folder / "nowhere"), joins=True)
     with pytest.raises(SyncError, match="has a memory already"):
         MemorySync(pair.two).attach(pair.url, joins=False)
+    with pytest.raises(SyncError, match="'a b' is not the name"):
+        MemorySync(pair.two).attach(pair.url, "a b", joins=True)
     assert not MemorySync(pair.two).is_set_up
 
 
