@@ -237,16 +237,14 @@ def merge_unfinished(written: Collection[str], before: Tree, now: Tree, target: 
 
     What was written and not touched since counts as unwritten: what was deleted in the file before it is deleted.
     """
-    base, ours = dict(before), dict(now)
+    base, ours = dict[str, bytes | None](before), dict[str, bytes | None](now)
     renames = find_renames(before, target).items()
     moved = [old for old, new in renames if new in written and now.get(old) != before[old]]
     for path in {*written, *moved}:
         changed, kept = (base, target) if now.get(path) != target.get(path) else (ours, before)
-        if path in kept:
-            changed[path] = kept[path]
-        else:
-            changed.pop(path, None)
-    return merge_trees(base, ours, target)
+        changed[path] = kept.get(path)
+    one, other = ({path: data for path, data in tree.items() if data is not None} for tree in (base, ours))
+    return merge_trees(one, other, target)
 
 
 def _merge_notes(*trees: Tree) -> dict[str, bytes]:
@@ -254,10 +252,8 @@ def _merge_notes(*trees: Tree) -> dict[str, bytes]:
     merged, split = dict[str, bytes](), lru_cache(None)(split_note)
     renames = [find_renames(trees[0], tree, split) for tree in trees]
     names = {path: min((each[path] for each in renames if path in each), default=path) for path in trees[0]}
-    sides = [
-        _align(tree, names | {new: names[old] for old, new in renamed.items()})
-        for tree, renamed in zip(trees, renames, strict=True)
-    ]
+    pairs = zip(trees, renames, strict=True)
+    sides = [_align(tree, names | {new: names[old] for old, new in renamed.items()}) for tree, renamed in pairs]
     paths = sorted({path for side in sides for path in side})
     found = {path: [_join([split(data) for data in side.get(path, ())]) for side in sides] for path in paths}
     keys = {path: _identify(*(note.body for note in notes)) for path, notes in found.items()}
@@ -276,7 +272,9 @@ def _merge_notes(*trees: Tree) -> dict[str, bytes]:
         body = _arrange(counts[path], *(_number(names, note.body) for names, note in ordered))
         front = _merge_fields(*(note.front for _, note in ordered))
         if front or body or (ours and theirs):
-            merged[path] = join_note(front, body, _pick_style(*(note.style for _, note in ordered)))
+            # A style that only one side has changed is taken; if both did, that of the side that leads.
+            before, first, second = (note.style for _, note in ordered)
+            merged[path] = join_note(front, body, (second if first in (None, before) else first) or first or Style())
     return merged
 
 
@@ -306,11 +304,6 @@ def merge_record(path: str, base: bytes | None, ours: bytes | None, theirs: byte
     if ours == base or theirs == base:
         return theirs if ours == base else ours
     return max((data for data in (ours, theirs) if data is not None), default=None)
-
-
-def _pick_style(base: Style | None, lead: Style | None, other: Style | None) -> Style:
-    """Return the style that a side has changed; if both did, that of the side that leads."""
-    return (other if lead in (None, base) else lead) or lead or Style()
 
 
 def _identify(base: Sequence[Entry], ours: Sequence[Entry], theirs: Sequence[Entry]) -> tuple[list[Key], ...]:
@@ -385,8 +378,7 @@ def _drop_moved(keys: Mapping[str, tuple[list[Key], ...]], counts: Mapping[str, 
 
 
 def _number(keys: Iterable[Key], entries: Iterable[Entry]) -> Named:
-    met: Counter[Key] = Counter()
-    found = Named()
+    met, found = Counter[Key](), Named()
     for key, entry in zip(keys, entries, strict=True):
         met[key] += 1
         found[key, met[key]] = entry

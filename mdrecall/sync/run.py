@@ -395,10 +395,8 @@ class MemorySync:
 
     def _can_travel(self, path: str) -> bool:
         """True if a file of the remote may be written here: it would be a note of this workspace, or a record."""
-        if _RECORD.fullmatch(path) or not is_note(path):
-            return bool(_RECORD.fullmatch(path))
-        covering = self._files.find_covering(os.path.join(self.workspace, path))
-        return any(root.folder == self.workspace for root, _, _ in covering)
+        covering = self._files.find_covering(os.path.join(self.workspace, path)) if is_note(path) else ()
+        return bool(_RECORD.fullmatch(path)) or any(root.folder == self.workspace for root, _, _ in covering)
 
     def _read_here(self) -> Blobs:
         """Return the files of the workspace, and read those that differ from what was shared last."""

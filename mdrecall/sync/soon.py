@@ -65,8 +65,7 @@ def start_soon(settings: Settings, *, is_news: bool = True) -> None:
 
 def describe_last(settings: Settings) -> str:
     """Return a sentence with the age of the last sync; empty if sync is not set up."""
-    folder = locate(settings)
-    if not folder:
+    if not (folder := locate(settings)):
         return ""
     age = age_of(folder)
     when = "have never been synced" if age == float("inf") else f"were last synced {describe_age(age)} ago"
