@@ -525,8 +525,11 @@ def survives_kill(folder: Path, step: int, *tracer: str) -> bool:
     pair = Pair(folder)
     pair.write(pair.one, "memory/a.md", "- one\n- two\n- three\n")
     pair.write(pair.one, "memory/b.md", "- four\n")
+    pair.write(pair.one, "memory/e.md", "- nine\n")
     attach(pair.one, pair.url, joins=False)
     attach(pair.two, pair.url, joins=True)
+    pair.path(pair.one, "memory/e.md").unlink()
+    pair.write(pair.one, "memory/new/f.md", "- ten\n")
     pair.path(pair.one, "memory/a.md").rename(pair.path(pair.one, "memory/c.md"))
     pair.write(pair.one, "memory/c.md", "- one\n- two\n- five\n")
     pair.write(pair.one, "memory/b.md", "- four\n- six\n")
@@ -539,11 +542,14 @@ def survives_kill(folder: Path, step: int, *tracer: str) -> bool:
         # What a git of the remote has left when it was killed is not for every machine to remove.
         lock.unlink()
     pair.write(pair.two, "memory/d.md", "- eight\n")
+    # An agent edits a note that was to be removed, or makes it anew.
+    pair.write(pair.two, "memory/e.md", "- eleven\n")
     pair.sync(pair.two)
     pair.sync(pair.one)
     for loaded in (pair.one, pair.two):
-        notes = {path.name: path.read_text() for path in pair.path(loaded, "memory").glob("*.md")}
-        assert sorted(notes) == ["b.md", "c.md", "d.md"], (step, tracer)
+        notes = {path.name: path.read_text() for path in pair.path(loaded, "memory").rglob("*.md")}
+        assert sorted(notes) == ["b.md", "c.md", "d.md", "e.md", "f.md"], (step, tracer)
+        assert (notes["e.md"], notes["f.md"]) == ("- eleven\n", "- ten\n"), (step, tracer)
         assert sorted(notes["c.md"].split()) == sorted(["-", "two", "-", "five", "-", "seven"]), (step, tracer)
         assert notes["b.md"] == "- four\n- six\n"
     return done.returncode != 0
