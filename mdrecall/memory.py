@@ -6,13 +6,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from math import isnan
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import load_note, open_conversation, open_readers
-from mdrecall.errors import FileMissing, MemoryDisabled, PathRefused, QueryError
+from mdrecall.errors import CorruptIndex, FileMissing, MemoryDisabled, PathRefused, QueryError
 from mdrecall.types.documents import Appended, Issue, NoteFile, parse_citation
 from mdrecall.types.search import MOST_RESULTS, ReadResult, SearchAnswer, SearchRequest, check_like
 from mdrecall.types.sync import Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, WatchEvent, never
@@ -369,6 +370,15 @@ class Memory:
 
     def counts(self) -> tuple[SourceStatus, ...]:
         """Return how many files and chunks of each source are indexed."""
+        if self._opened or self.settings.memory.backend == "qmd" or cast(Loaded, self.loaded).shared_store:
+            return self._index().counts()
+        # A session waits for this when it starts, and to load all that searches an index takes longer.
+        from mdrecall.store.common import order_counts
+        from mdrecall.store.sqlite import open_store
+
+        store = open_store(self.settings, one_shot=False)
+        with suppress(CorruptIndex), closing(store.admin):
+            return order_counts(store.chunks.count_by_source(), self.settings.memory_search.sources)
         return self._index().counts()
 
     def issues(self) -> tuple[Issue, ...]:

@@ -1,8 +1,8 @@
 """Frozen values as the JSON that callers see, under OpenClaw's names."""
 
-from functools import cache
 from typing import Any
 
+from mdrecall.patterns import camel_case
 from mdrecall.types.documents import Appended
 from mdrecall.types.search import ReadResult, SearchAnswer, SearchResult
 
@@ -28,13 +28,6 @@ def to_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_json(entry) for entry in value]
     return value
-
-
-@cache
-def camel_case(name: str) -> str:
-    """Return ``start_line`` as ``startLine``."""
-    first, *rest = name.rstrip("_").split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def answer_to_json(answer: SearchAnswer, results: list[dict[str, Any]] | None = None) -> dict[str, Any]:

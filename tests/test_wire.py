@@ -1,7 +1,8 @@
 """The JSON of answers."""
 
+from mdrecall.patterns import camel_case
 from mdrecall.types.search import FallbackNotice, SearchAnswer, SearchResult
-from mdrecall.wire import answer_to_json, camel_case, result_to_json
+from mdrecall.wire import answer_to_json, result_to_json
 
 QMD_DOWN = FallbackNotice("qmd", "qmd ended with code 1.", "2026-02-10T10:00:00Z", "2026-02-10T10:00:15Z")
 QMD_DOWN_JSON = {

@@ -7,17 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import Caller, CommandParser, add_common, load_quietly
 from mdrecall.config.environment import find_locations, shorten
+from mdrecall.config.load import Loaded
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import EVENTS, Answer, HookCall, HookEvent, find_log, log_problem, read_event
 from mdrecall.hosts.table import HOSTS, find_host
-
-if TYPE_CHECKING:
-    from mdrecall.config.load import Loaded
-    from mdrecall.memory import Memory
 
 #: The time of an event that does not come from a host, such as that of a test.
 _SECONDS = 1.0
@@ -86,9 +82,8 @@ def _answer(
         return render_answer(event, Answer(_explain_foreign(event, env)))
     if caller.open:
         caller.open(loaded)
-
     deadline = time.monotonic() + _SECONDS if options.deadline is None else options.deadline
-    call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log, options.begun)
+    call = HookCall(event, loaded.settings, lambda: caller.open_memory(loaded), now, deadline, log, options.begun)
     return render_answer(event, answer_event(call))
 
 
@@ -104,12 +99,6 @@ def _explain_foreign(event: HookEvent, env: Mapping[str, str]) -> str:
         " one, the user can name a folder, this one or another, as agents.defaults.workspace in"
         f" {shorten(locations.own_config, locations.home)}."
     )
-
-
-def _open(loaded: "Loaded") -> "Memory":
-    from mdrecall.memory import Memory
-
-    return Memory.of(loaded, one_shot=True)
 
 
 def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -> HookEvent | None:
@@ -129,7 +118,7 @@ def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -
     return event and event._replace(cwd=event.cwd if os.path.isabs(event.cwd) else cwd)
 
 
-def _has_memory(loaded: "Loaded") -> bool:
+def _has_memory(loaded: Loaded) -> bool:
     """True if somebody wants a memory here: a workspace is configured, or the session's folder holds one."""
     from mdrecall.config.workspace import CURRENT_FOLDER, has_memory
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mdrecall.cli.output import hint_for, print_error, print_warning, shorten_home
 from mdrecall.config.load import Loaded, list_agent_ids, load
@@ -33,6 +33,14 @@ class Caller(NamedTuple):
     cwd: str | None = None
     open: "Callable[[Loaded], AbstractContextManager[Memory]] | None" = None
     """Returns its memory; None to open one for this command."""
+
+    def open_memory(self, loaded: Loaded) -> "AbstractContextManager[Memory]":
+        """Open the memory of these settings, for the time of one command."""
+        if self.open:
+            return self.open(loaded)
+        from mdrecall.memory import Memory
+
+        return Memory.of(loaded, one_shot=True)
 
 
 class UsageError(RecallError):
@@ -154,12 +162,7 @@ def check_actions(options: argparse.Namespace) -> None:
 
 def open_memory(options: argparse.Namespace, agent: str | None = None) -> "AbstractContextManager[Memory]":
     """Open the memory that the options choose, for the time of one command."""
-    loaded = load_settings(options, agent)
-    if options.caller.open:
-        return cast("AbstractContextManager[Memory]", options.caller.open(loaded))
-    from mdrecall.memory import Memory
-
-    return Memory.of(loaded, one_shot=True)
+    return Caller.open_memory(options.caller, load_settings(options, agent))
 
 
 def load_settings(options: argparse.Namespace, agent: str | None = None) -> Loaded:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, overload
 
 from mdrecall.errors import suggest_name
+from mdrecall.patterns import camel_case
 from mdrecall.types.documents import Secret
 
 T = TypeVar("T")
@@ -259,7 +260,7 @@ class Section:
 
     def __init_subclass__(cls, *, is_strict: bool = True, dropped: tuple[str, ...] = ()) -> None:
         declared = [(field, value) for field, value in vars(cls).items() if isinstance(value, Setting | Section)]
-        cls.fields = {json_name(field): field for field, _ in declared}
+        cls.fields = {camel_case(field): field for field, _ in declared}
         entries = (value if isinstance(value, Setting) else type(value) for _, value in declared)
         cls.entries = dict(zip(cls.fields, entries, strict=True))
         cls.is_strict, cls.dropped = is_strict, dropped
@@ -280,12 +281,6 @@ class Section:
 
     def _replace(self, **changes: Any) -> Self:
         return type(self)(**vars(self) | changes)
-
-
-def json_name(field: str) -> str:
-    """Return the name of a field as configuration files spell it: ``maxResults`` for ``max_results``."""
-    first, *more = field.rstrip("_").split("_")
-    return first + "".join(word.capitalize() for word in more)
 
 
 def each_setting(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Setting]]:

@@ -16,6 +16,7 @@ from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_w
 from mdrecall.notes.clock import user_moment
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.store.common import order_counts
 from mdrecall.types.documents import Issue, StoredSpace
 from mdrecall.types.search import SearchAnswer, SearchRequest, Visible
 from mdrecall.types.sync import ContentSizes, Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, never
@@ -293,9 +294,7 @@ class BuiltinBackend:
             yield self._reranker
 
     def counts(self) -> tuple[SourceStatus, ...]:
-        counted = {count.source: count for count in self._repair(self._store.chunks.count_by_source)}
-        sources = self._settings.memory_search.sources
-        return tuple(counted.get(source, SourceStatus(source, 0, 0)) for source in sources)
+        return order_counts(self._repair(self._store.chunks.count_by_source), self._settings.memory_search.sources)
 
     def issues(self) -> tuple[Issue, ...]:
         return self._repair(self._refresh.list_issues)

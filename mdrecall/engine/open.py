@@ -24,7 +24,7 @@ from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.optional import import_extra
-from mdrecall.store.sqlite import SqliteStore, find_library
+from mdrecall.store.sqlite import open_store
 from mdrecall.text.words import Analyser
 from mdrecall.types.documents import Issue
 
@@ -78,7 +78,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     settings = loaded.settings
     # What hosts keep on this machine does not go into an index that others share.
     files = MemoryFiles(settings, loaded.home) if loaded.shared_store else open_files(settings, loaded.home)
-    store = _build_store(loaded, one_shot)
+    store: Store = open_postgres(loaded) if loaded.shared_store else open_store(settings, one_shot=one_shot)
     analyser = Analyser()
     followed = None if one_shot else follow_files(loaded.settings, files)
     forgotten = open_tombstones(settings)
@@ -234,19 +234,6 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
 
     api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
     return Jobs(api, batch, settings.mdrecall.remote.batch_min_chunks) if api else None
-
-
-def _build_store(loaded: Loaded, one_shot: bool) -> Store:
-    settings = loaded.settings
-    if loaded.shared_store:
-        return open_postgres(loaded)
-    workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
-    owner = (settings.agent_id, workspace)
-    vector = settings.memory_search.store.vector
-    # A process that answers once has no use for a matrix, and numpy takes long to load.
-    is_quicker = one_shot and vector.enabled and "numpy" not in sys.modules
-    library = (vector.extension_path or find_library()) if is_quicker else ""
-    return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, library=library)
 
 
 def open_postgres(loaded: Loaded) -> PostgresStore:

@@ -31,10 +31,17 @@ from mdrecall.types.documents import (
     title_path,
 )
 from mdrecall.types.search import Match, Term
+from mdrecall.types.sync import SourceStatus
 
 #: How the stamps of a source have changed: the paths of removed documents, and stamps that are new or have changed.
 #: None for the paths if they are no longer known, and the stamps are all.
 ChangedStamps: TypeAlias = tuple[Iterable[str] | None, Mapping[str, tuple[int, ...]]]
+
+
+def order_counts(found: Iterable[SourceStatus], sources: Iterable[SourceName]) -> tuple[SourceStatus, ...]:
+    """Return what is indexed of each of these sources, also of those that have nothing."""
+    counted = {count.source: count for count in found}
+    return tuple(counted.get(source, SourceStatus(source, 0, 0)) for source in sources)
 
 
 class StampCache:

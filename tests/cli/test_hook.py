@@ -43,6 +43,12 @@ sys.exit(start.main())
 PROGRAM = "import sys; from mdrecall.cli.start import main; sys.exit(main())"
 
 
+def record_imports(folder: Path) -> str:
+    """Return the program that also writes down which modules it imports."""
+    record = "sys.addaudithook(lambda name, about: name == 'import' and print(about[0], file=log, flush=True))"
+    return f"import sys; log = open({str(folder / 'imported')!r}, 'w'); {record}; {PATIENT.strip()}"
+
+
 def start_hook(workspace: Workspace, *arguments: str, program: str = PATIENT, **more: Any) -> "subprocess.Popen[str]":
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), **more.pop("env", {})}
     command = [sys.executable, "-c", program, "hook", *arguments]
@@ -375,12 +381,20 @@ def test_a_warm_process_is_asked_with_what_the_host_says(open_door: WarmDoor, no
 def test_a_hook_that_a_warm_process_answers_imports_next_to_nothing(
     open_door: WarmDoor, hook: Hook, tmp_path: Path
 ) -> None:
-    record = "sys.addaudithook(lambda name, about: name == 'import' and print(about[0], file=log, flush=True))"
-    program = f"import sys; log = open({str(tmp_path / 'imported')!r}, 'w'); {record}; {PATIENT.strip()}"
-    assert "green tea" in hook("session-start", "--host", "codex", program=program).out
+    assert "green tea" in hook("session-start", "--host", "codex", program=record_imports(tmp_path)).out
     assert set((tmp_path / "imported").read_text().split()) == {
         "mdrecall", "mdrecall.cli", "mdrecall.cli.start", "mdrecall.platform", "fcntl", "select"
     }  # fmt: skip
+
+
+def test_a_session_start_counts_what_is_indexed_without_what_searches_it(
+    notes: Workspace, hook: Hook, tmp_path: Path
+) -> None:
+    notes.memory().sync()
+    ran = hook("session-start", "--host", "codex", "--no-warm", program=record_imports(tmp_path))
+    assert "memory_search finds more in 1 notes." in ran.out
+    imported = (tmp_path / "imported").read_text().split()
+    assert not [name for name in imported if name.startswith(("mdrecall.embed", "mdrecall.engine.open"))]
 
 
 def test_what_a_warm_process_cannot_answer_is_left_to_the_hook(open_door: WarmDoor, notes: Workspace) -> None:

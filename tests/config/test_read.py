@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.config.declare import json_name
 from mdrecall.config.files import read_file
 from mdrecall.config.load import load
 from mdrecall.config.settings import SECTIONS
 from mdrecall.errors import ConfigError
+from mdrecall.patterns import camel_case
 from tests.config import loaded, nested, openclaw_home, problems, value, write
 
 FILE = "~/own/mdrecall.json"
@@ -342,4 +342,4 @@ def test_a_listed_agent_may_have_other_keys(tmp_path: Path) -> None:
     ],
 )
 def test_a_field_has_a_name_in_json(name: str, python: str) -> None:
-    assert json_name(python) == name
+    assert camel_case(python) == name
