@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
 from mdrecall.search.score import Memo, find_cost
+from mdrecall.search.slots import has_other_value
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
 from mdrecall.text.change import Change, Claim, find_change, list_sentences, read_claim
 from mdrecall.text.days import Moment, Place, chunk_day, entry_day, format_day, is_known_newer, is_newer
@@ -71,18 +72,14 @@ def is_only_time(query: str, times: QueryTimes) -> bool:
     """True if a query asks for a time and for nothing else."""
     if not times.ranges:
         return False
-    idle = find_stop_words(_words(query)) | _VAGUE | _stop_words_by_times(query)
+    from mdrecall.text.time_reader import find_languages
+
+    # The stop words of the language that the words for times are in, if that is not English.
+    spoken = [key for key in find_languages(query) if key in ("en", "de", "fr", "es")]
+    idle = find_stop_words(_words(query)).union(_VAGUE, *map(stop_words_of, () if "en" in spoken else spoken))
     left = remove_spans(query, times.spans)
     left = left if left.isascii() else re.sub(_VAGUE_UNSPACED, " ", left)
     return all(word in idle for token in tokens(left) for word in surface_words(token))
-
-
-def _stop_words_by_times(query: str) -> frozenset[str]:
-    """Return the stop words of the language that the words for times are in, if that is not English."""
-    from mdrecall.text.time_reader import find_languages
-
-    spoken = [key for key in find_languages(query) if key in ("en", "de", "fr", "es")]
-    return frozenset() if not spoken or "en" in spoken else frozenset().union(*map(stop_words_of, spoken))
 
 
 def time_bonus(times: QueryTimes, day: int | None) -> float:
@@ -140,11 +137,9 @@ def prefer_times(candidates: Sequence[Candidate], context: RankingContext) -> li
     """Let notes of the time that the query names gain a little."""
     if not context.times.ranges:
         return list(candidates)
-    changed = []
-    for entry in candidates:
-        bonus = time_bonus(context.times, chunk_day(entry.chunk))
-        changed.append(entry._replace(worth=entry.worth + bonus, time=bonus) if bonus else entry)
-    return changed
+    gains = [time_bonus(context.times, chunk_day(entry.chunk)) for entry in candidates]
+    pairs = zip(candidates, gains, strict=True)
+    return [entry._replace(worth=entry.worth + gain, time=gain) if gain else entry for entry, gain in pairs]
 
 
 def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -202,7 +197,7 @@ _SURE_CHARS = 3
 # often says less than the one that it changes: "Upgraded Postgres to 16."
 _MOST_HELD = 3
 # Two sentences about one thing share one word of as many, by the beginnings of their words.
-_MIN_SHARED, _MAX_DIFFERENT = 4, 8
+_MIN_SHARED, _MAX_DIFFERENT = 4, 12
 
 
 class _Said(NamedTuple):
@@ -248,10 +243,9 @@ def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
 
 def _is_as_good(other: Candidate, entry: Candidate) -> bool:
     marks = entry.chunk.marks
-    if _naming_of(entry) > _naming_of(other):
-        return False
     replaces = bool(marks.superseded_by) and marks.superseded_by.partition("#")[0] == other.chunk.path
-    return not other.chunk.marks.is_superseded and (replaces or other.shown_score >= entry.shown_score)
+    is_as_high = replaces or other.shown_score >= entry.shown_score
+    return is_as_high and not other.chunk.marks.is_superseded and _naming_of(entry) <= _naming_of(other)
 
 
 def _naming_of(entry: Candidate) -> tuple[float, float]:
@@ -272,6 +266,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     if sum(bool(one.sentences) for one in said) < 2:
         return entries
     read: Memo[tuple[str, ...], Claim | None] = Memo(lambda claim: read_claim(*claim))
+    stems = [term.text[:-1] if len(term.text) > _SURE_CHARS else term.text for term in asked]
     last_day = max((one.last for one in context.times.ranges), default=None)
     place = 0
     while place < min(len(said), _MAX_CHANGED):
@@ -280,7 +275,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
             if not (one.sentences and other.sentences):
                 continue
             newer, older = (other, one) if is_newer(other.place, one.place) else (one, other)
-            change = _compare(older, newer, context.text, read) if is_newer(newer.place, older.place) else None
+            change = _compare(older, newer, context.text, read, stems) if is_newer(newer.place, older.place) else None
             if not change:
                 continue
             if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
@@ -333,11 +328,10 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> 
         return _Said(entry)
     pairs = zip(text.split("\n"), fold(text).split("\n"), strict=True)
     kept = [line for line, folded in pairs if len({*[one for one in held if one in folded], *above}) >= least]
-    sentences = _read_sentences(list_sentences("\n".join(kept)), held)
-    day = Moment(chunk.mtime_ns / 1e6).today
-    place = Place(chunk.path, chunk.line(entry.passage.first_line), entry_day(chunk), day)
+    line, changed = chunk.line(entry.passage.first_line), Moment(chunk.mtime_ns / 1e6).today
     heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
-    return _Said(entry, place, heading, sentences)
+    place = Place(chunk.path, line, entry_day(chunk), changed)
+    return _Said(entry, place, heading, _read_sentences(list_sentences("\n".join(kept)), held))
 
 
 def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
@@ -361,23 +355,27 @@ def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:
     return not (old and new) or (is_like and max(len(old - new), len(new - old)) <= max(_MAX_DIFFERENT, shared))
 
 
-def _compare(older: _Said, newer: _Said, query: str, read: Mapping[tuple[str, ...], Claim | None]) -> Change | None:
-    """Return how one candidate changes another, if it does."""
+def _compare(
+    older: _Said, newer: _Said, query: str, read: Mapping[tuple[str, ...], Claim | None], stems: Sequence[str]
+) -> Change | None:
+    """Return how one candidate changes another, if it does; two answers to one question are a change of the order."""
     # What holds for one project says nothing about another.
     is_same_project = older.entry.found.chunk.marks.project == newer.entry.found.chunk.marks.project
     if not is_same_project or _naming_of(older.entry) > _naming_of(newer.entry):
         return None
+    asked, anew = set(map(fold, tokens(query))), None
     for (old, words, held), (new, others, also) in product(older.sentences, newer.sentences):
         if held.isdisjoint(also) or not _may_change(words, others):
             continue
-        if not (before := read[old, older.heading, older.place.path]):
-            continue
-        change = find_change(before, after) if (after := read[new, newer.heading, newer.place.path]) else None
+        before, after = read[old, older.heading, older.place.path], read[new, newer.heading, newer.place.path]
+        change = find_change(before, after) if before and after else None
         # Who names a value looks for it, though another one holds today.
-        if change and (change.is_sure or held <= also) and not _names(query, change.old):
+        if change and (change.is_sure or held <= also) and asked.isdisjoint(map(fold, tokens(change.old))):
             return change
-    return None
-
-
-def _names(query: str, value: str) -> bool:
-    return not set(map(fold, tokens(query))).isdisjoint(map(fold, tokens(value)))
+        if held <= also and has_other_value(old, new, query):
+            texts = (f"{said.place.path} {said.heading} {text}" for said, text in ((older, old), (newer, new)))
+            own, theirs = (_find_held(text, stems) for text in texts)
+            # Half of the words say what a question is about; in a script without spaces most pairs are no words.
+            if 2 * len(own) >= (len(stems) if "".join(stems).isascii() else 1) and {*own} <= {*theirs}:
+                anew = Change("value", "", "", is_sure=False)
+    return anew

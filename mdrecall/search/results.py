@@ -285,7 +285,9 @@ def fuse_answers(
     ]
     kept: list[SearchResult] = []
     for _, result in sorted(found, key=lambda entry: (entry[0], -entry[1].score)):
-        if not any(_is_same_passage(result, other) for other in kept):
+        same = (one for one in kept if (one.source, one.path) == (result.source, result.path))
+        lines = range(result.match_start_line, result.match_end_line + 1)
+        if not any(lines.start <= one.match_end_line and one.match_start_line < lines.stop for one in same):
             kept.append(result)
     first = next((answer for answer in answers if answer.results), answers[0])
     best = max(answers, key=lambda answer: max((entry.score for entry in answer.results), default=-1.0))
@@ -298,26 +300,15 @@ def fuse_answers(
         results=tuple(kept[:max_results]),
         weaker=max(answer.weaker for answer in answers),
         caution=" ".join(doubts) if in_turns else best.caution,
-        **{name: _first_of(answers, name) for name in ("degraded", "fallback", "stale", "not_reranked")},
+        **{
+            name: next((value for answer in answers if (value := getattr(answer, name))), "")
+            for name in ("degraded", "fallback", "stale", "not_reranked")
+        },
         issues=tuple(dict.fromkeys(issue for answer in answers for issue in answer.issues)),
     )
 
 
-def _is_same_passage(one: SearchResult, other: SearchResult) -> bool:
-    """True if two results match some of the same lines."""
-    return (
-        (one.source, one.path) == (other.source, other.path)
-        and one.match_start_line <= other.match_end_line
-        and other.match_start_line <= one.match_end_line
-    )
-
-
-def _first_of(answers: Sequence[SearchAnswer], name: str) -> str:
-    return next((value for answer in answers if (value := getattr(answer, name))), "")
-
-
-#: If no memory has found anything, the first of these that one of them gives is the reason of the whole answer: the
-#: nearest to a result comes first.
+#: Why nothing was found, the nearest to a result first. The first that one of several memories gives is that of all.
 _REASONS: tuple[Reason, ...] = ("below_min_score", "no_match", "no_searchable_words", "index_empty", "scope_denied")
 _NOTICES = ("degraded", "fallback", "stale", "not_reranked", "withheld")
 
@@ -345,7 +336,11 @@ def merge_memories(
         results=results,
         weaker=joined.weaker,
         action="" if results else _join_texts({name: each.action for name, each in answers.items()}),
-        issues=tuple(_name_issue(name, issue) for name, each in answers.items() for issue in each.issues),
+        issues=tuple(
+            Issue(f"{name}: {one.path}", f"{name}: {one.problem}" if one.problem.startswith(one.path) else one.problem)
+            for name, each in answers.items()
+            for one in each.issues
+        ),
         memories=tuple(_report(name, outcome, results) for name, outcome in outcomes.items()),
         **notices,
     )
@@ -408,11 +403,6 @@ def _join_texts(texts: Mapping[str, str]) -> str:
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     return " ".join(f"{name}: {text.rstrip('.')}." for name, text in texts.items() if text)
-
-
-def _name_issue(name: str, issue: Issue) -> Issue:
-    problem = f"{name}: {issue.problem}" if issue.problem.startswith(issue.path) else issue.problem
-    return Issue(f"{name}: {issue.path}", problem)
 
 
 # A shorter piece of a snippet says too little to be worth its place.

@@ -307,7 +307,6 @@ def most_promising(
     entries: Sequence[Weighted], cosines: Mapping[int, float], traits: Traits, weight: float, size: int
 ) -> list[Weighted]:
     """Return the best chunks by what is known before their text is read, and those that tie with the last one."""
-
     near = dict(zip(cosines, likenesses(list(cosines.values()), traits), strict=True))
     worths = [mix(entry.strength, near.get(entry.chunk_id), weight, entry.identified) for entry in entries]
     ordered = sorted(zip(worths, entries, strict=True), key=lambda pair: (-pair[0], pair[1].chunk_id))

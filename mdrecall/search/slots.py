@@ -30,14 +30,19 @@ _PAST = r"\b(?:did|was|were|had|war|hat|haben|wurden?|fue|ha|han|a|ont|était|as
 # A person is often told by what they are to somebody, such as the landlord: then a line says something besides.
 _FEW_WORDS = 2
 
+# A question for what happened once, which no other day changes.
+_DONE = r"\b(?:did|was|were|had|hat|hatte|haben|wurden?|fue|fueron|ont|était|étaient)\b|了[？?]?$|ました|た[か？?]"
+# A number, the sign inside it, and the word after it; or the name of a time.
+_COUNTED = r"((?:\d+|[一二两兩三四五六七八九十百千万萬]+)(?:([.,:])\d+)*)\s?([^\W\d_一二两兩三四五六七八九十百千万萬]*)"
+_TIMED = rf"{_COUNTED}|\b({'|'.join(HINTS.split())})(?=s?\b)|([月火水木金土日]曜|[월화수목금토일]요일)"
 _NUMBERS = (
     r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|thousand"
     r"|half|once|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|hundert|tausend|deux|trois|quatre"
     r"|cinq|sept|huit|neuf|dix|douze|cent|mille|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|doce|cien|mil"
 )
 _NUMBER = rf"\d|\b(?:{_NUMBERS})\b|[二两兩三四五六七八九十百千万萬半]|[일이삼사오육칠팔구십백천만]+ ?[원명개시월년일]"
-# What has digits and is no number to be asked for: a date, a time of day, the number of a list item.
-_NO_NUMBER = r"\d{4}-\d\d(?:-\d\d)?|\b\d{1,2}:\d\d\b|^\s*\d+[.)]\s"
+# What has digits and is no number to be asked for: a date, a time of day, a rank, the number of a list item.
+_NO_NUMBER = r"\d{4}-\d\d(?:-\d\d)?|\b\d{1,2}(?::\d\d|st|nd|rd|th)\b|^\s*\d+[.)]\s"
 _TIME = (
     rf"{_NUMBER}|\b(?:{'|'.join(HINTS.split())}|after|before|until|since|during|by|every|daily|weekly|monthly|noon"
     r"|spring|summer|autumn|winter|easter|christmas|breakfast|lunch|dinner|nach|vor|bis|seit|jeden?|herbst|sommer"
@@ -70,7 +75,9 @@ _KINDS = {
         (
             r"\bhow (?:much|many|long|far|old|tall|big|often|large|high|heavy|fast|wide|deep)\b"
             r"|\bwie (?:viele?[nr]?|teuer|lange|weit|alt|hoch|oft|groß|schnell|schwer)\b|\bwas kostete?n?\b|\bcombien\b"
-            r"|\bquel (?:âge|prix)\b|\bcuánt[oa]s?\b|多少|几[个人次岁年天块元]|多[大长久远高贵重]"
+            r"|\bquel (?:âge|prix)\b|\bcuánt[oa]s?\b"
+            r"|\b(?:costs?|price|phone|telefon(?:nummer)?|preis|prix|téléphone|precio|teléfono)\b"
+            r"|多少|几[个人次岁年天块元]|多[大长久远高贵重]|价格|价钱|電話|电话|値段"
             r"|いくら|いくつ|何[人個円歳回冊本枚台年分]|どのくらい|얼마|몇"
         ),
         _NUMBER,
@@ -149,6 +156,23 @@ def _has_thing(line: str, found: Sequence[tuple[int, int]], kind: str) -> bool:
     # Without what else tells of the kind, a person may be there by what they are to somebody.
     is_told = not holds and len(new) >= _FEW_WORDS
     return is_told or is_unspaced_text(line) or any(map(str.istitle, new))
+
+
+def has_other_value(old: str, new: str, query: str) -> bool:
+    """True if a query asks for a number or a time that may change, and the newer of two texts names another one."""
+    kind = find_kind(query)
+    if kind not in ("number", "time") or re.search(_DONE, query.lower()):
+        return False
+    # A value is compared with those of its form, or of what it counts: 40 croissants are not what a croissant costs.
+    pattern = _TIMED if kind == "time" else _COUNTED
+    before, after = (
+        {
+            (not value, value or "".join(words)) if kind == "time" else (sign or counted, value)
+            for value, sign, counted, *words in re.findall(pattern, text.lower())
+        }
+        for text in (old, new)
+    )
+    return not {form for form, _ in before}.isdisjoint(form for form, _ in after - before)
 
 
 def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

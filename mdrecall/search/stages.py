@@ -181,18 +181,14 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
             if passage.speaker and is_user(passage.speaker):
                 user_factor = user_factor or find_user_factor(context)
                 said = found.chunk.text[passage.start : passage.end]
-                is_asked = _is_of_coding(found.chunk) and is_question(said)
+                # Of conversations with coding agents alone the project is known.
+                is_asked = found.chunk.source == "sessions" and bool(found.chunk.marks.project) and is_question(said)
                 worth *= _QUESTION_FACTOR if is_asked else user_factor
             elif is_asked:
                 is_asked, said = False, found.chunk.text[passage.start : passage.end]
                 worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
             passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
     return passages
-
-
-def _is_of_coding(chunk: StoredChunk) -> bool:
-    """True for a conversation with a coding agent: of these alone the project is known."""
-    return chunk.source == "sessions" and bool(chunk.marks.project)
 
 
 def is_question(text: str) -> bool:
@@ -234,12 +230,10 @@ def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) ->
             best[speaker in named] = max(best[speaker in named], entry.worth)
     # If the words of others lead, every passage loses by that: the memory may hold no answer at all.
     loss = _DOUBT * max(0.0, best[False] - best[True])
-    changed = []
-    for entry in candidates:
-        is_other = entry.passage.speaker and entry.passage.speaker not in named
-        change = (-_OTHER_COST if is_other else 0.0) - loss
-        changed.append(entry._replace(worth=entry.worth + change, speaker=change) if change else entry)
-    return changed
+    speakers = [entry.passage.speaker for entry in candidates]
+    changes = [(-_OTHER_COST if who and who not in named else 0.0) - loss for who in speakers]
+    pairs = zip(candidates, changes, strict=True)
+    return [one._replace(worth=one.worth + change, speaker=change) if change else one for one, change in pairs]
 
 
 def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -339,12 +333,12 @@ def drop_repeated(candidates: Sequence[Candidate], context: RankingContext) -> l
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Drop the candidates below the minimum score. Age and weight order results and hide none: they do not count."""
-
-    def score_before(entry: Candidate) -> float:
-        return score_of(entry._replace(worth=entry.worth - entry.weight), context)
-
-    least = context.options.min_score
-    return [one for one in candidates if (one.score if one.weight >= 0 else score_before(one)) >= least * one.decay]
+    least, before = context.options.min_score, [min(0.0, one.weight) for one in candidates]
+    scores = [
+        score_of(one._replace(worth=one.worth - own), context) if own else one.score
+        for one, own in zip(candidates, before, strict=True)
+    ]
+    return [one for one, score in zip(candidates, scores, strict=True) if score >= least * one.decay]
 
 
 def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -544,12 +538,10 @@ def weigh_collections(candidates: Sequence[Candidate], context: RankingContext) 
     heavy = [one for one in context.options.collections if one.weight != 1]
     if not heavy:
         return list(candidates)
-    weighed = []
-    for entry in candidates:
-        weight = next((one.weight for one in heavy if is_in_collection(entry.chunk.path, one)), 1.0)
-        gain = gain_by_weight(weight, by_vectors_only=context.query.by_vectors_only)
-        weighed.append(entry._replace(worth=entry.worth + gain, weight=gain) if gain else entry)
-    return weighed
+    found = (next((one.weight for one in heavy if is_in_collection(each.chunk.path, one)), 1.0) for each in candidates)
+    gains = [gain_by_weight(weight, by_vectors_only=context.query.by_vectors_only) for weight in found]
+    pairs = zip(candidates, gains, strict=True)
+    return [entry._replace(worth=entry.worth + gain, weight=gain) if gain else entry for entry, gain in pairs]
 
 
 # Three results of a file count fully: a fact and what belongs to it. Each further one counts this much of the one
@@ -666,8 +658,5 @@ def find_named_speakers(speakers: Iterable[str], query: str) -> set[str]:
     """Return which of the speakers a query names, by their whole name or a part of it."""
     some = {*speakers} - {""}
     words = set(re.findall(_WORD, fold(query))) if some else set()
-    return {speaker for speaker in some if words & _names_of(speaker)}
-
-
-def _names_of(speaker: str) -> set[str]:
-    return {word for word in re.findall(_WORD, fold(speaker)) if len(word) >= _MIN_NAME_CHARS or not word.isascii()}
+    words = {word for word in words if len(word) >= _MIN_NAME_CHARS or not word.isascii()}
+    return {speaker for speaker in some if not words.isdisjoint(re.findall(_WORD, fold(speaker)))}

@@ -85,7 +85,7 @@ _QUOTES = '"“”„«»`「」 '
 _HAN_TOKEN = compile_later(
     r"[A-Za-z0-9](?:[A-Za-z0-9.,:/@_-]*[A-Za-z0-9])?(?:[年月日号號時时点點分楼樓階层元円人歳岁시분층]+\d*)*|"
     rf"{_HAN_VERBS}|[月火水木金土日]曜日?|(?:星期|周|週|礼拜)[一二三四五六日天]|[월화수목금토일]요일"
-    r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|."
+    r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|[一二三四五六七八九十百千万两]{2,}|."
 )
 _SHORT_NOT = compile_later(r"n['’]t\b")
 # Few words share so many first letters, and only short ones have fewer.
@@ -327,7 +327,9 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_told = is_moved or not kinds.isdisjoint(("verb", "sign"))
     announced = is_told or "bring" in kinds
     # What an older line announces, too, is no news: then other words are about another thing.
-    is_news = announced and not _find_signs(new) <= _find_signs(old)
+    kinds_of_news = (*_VERBS, "sign", "bring")
+    said, says = ({unit.text.lower() for unit in one.units if unit.kind in kinds_of_news} for one in (old, new))
+    is_news = announced and not says <= said
     befores, afters = _find_slots(old, held, announced=is_news), _find_slots(new, also, announced=is_news)
     # Below two headings, or in the files of two persons, the same words are about two things.
     is_apart = bool(old.context - new.keys - new.context) and bool(new.context - old.keys - old.context)
@@ -351,10 +353,9 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_placed = bool(before.before and after.before) and not (before.is_subject or after.is_subject)
     # "Lead: Dana" and "Farid is lead".
     sides = ((before, after), (after, before))
-    is_role = weight >= _SUBJECT and any(
+    is_holder |= weight >= _SUBJECT and any(
         one.is_linked and one.units[0].text[0].isupper() and other.is_holder(other.units[0]) for one, other in sides
     )
-    is_holder = is_holder or is_role
     kinds = before.kinds & after.kinds | ({"name"} if is_holder else set())
     kind = next((one for one in ("date", "name") if one in kinds), "word" if before.kinds == after.kinds else "")
     # A number right after the first word is part of a name: "Invoice 1041 is paid".
@@ -406,10 +407,6 @@ def _denies(claim: Claim, held: Sequence[bool]) -> bool:
     at = next((place for place, unit in enumerate(claim.units) if unit.kind == "not"), len(claim.units))
     denied = next((n for n, unit in enumerate(claim.units) if n > at and unit.kind in _WEIGHTS), None)
     return denied is None or held[denied]
-
-
-def _find_signs(claim: Claim) -> set[str]:
-    return {unit.text.lower() for unit in claim.units if unit.kind in (*_VERBS, "sign", "bring")}
 
 
 def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[_Slot]:
@@ -481,8 +478,8 @@ def _differ_inside(before: _Slot, after: _Slot, *, announced: bool, is_told: boo
 
 
 def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change | None:
-    """Return the change if a line of change names both values: "moved from Jira to Linear"."""
-    units = new.units
+    """Return the change if a line of change names both values: "moved from Jira to Linear". A colon begins a reason."""
+    units = new.units[: next((n for n, one in enumerate(new.units) if one.text == ":" and n > _MAX_VALUE), None)]
     kinds = {unit.key: unit.kind for unit in (*old.units, *units) if unit.kind in ("name", "value")}
     # A name before a verb of change: "Oskar took over".
     holder = units[:1] if len(units) > 1 and units[1].kind in _VERBS and units[0].kind == "word" else ()
@@ -491,8 +488,11 @@ def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change
         values = [one for one in units if one.key not in shared and (one.kind == kinds[unit.key] or one in holder)]
         near = next((one for one in units[place + 1 :] if one.kind in _WEIGHTS or one.kind == "date"), None)
         before = next((one.kind for one in reversed(units[:place]) if one.kind != "link"), "")
-        is_left = before in (*_VERBS, "from")
+        # A line that repeats all of an older one beside a verb of change takes it back.
+        is_left = before in (*_VERBS, "from") or held >= _sum(old.units) >= _SUBJECT
         is_like = held >= _LIKENESS * _sum(old.units) and held + _sum(values) >= _LIKENESS * _sum(units)
         if values and is_like and (is_left or (near in values and not is_move)) and held - _sum([unit]) >= 1:
-            return Change("name", unit.text.strip(_QUOTES), " ".join(one.text for one in values).strip(_QUOTES))
+            was = [one for one in units[place : place + 2] if one.kind == unit.kind and one.key in old.keys]
+            before, now = (" ".join(one.text for one in each).strip(_QUOTES) for each in (was, values))
+            return Change("name", before, now)
     return None

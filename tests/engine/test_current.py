@@ -126,6 +126,36 @@ def test_a_query_that_names_a_time_is_about_what_held_then(workspace: Workspace)
     assert memory.search("who did the shop belong to in February 2026", now=NOW)[0].path == "memory/2026-02-10.md"
 
 
+# An older and a newer line that answer one question in words of their own.
+ANEW = (
+    ("Croissants sell for 2.40", "Croissants are 2.60 from today", "What do croissants cost?"),
+    ("Mira swims on Wednesdays at 16:00 (city pool)", "Mira's swimming is on Fridays at 17:00 now, in the north.",
+     "When does Mira swim?"),
+    ("Proben dienstags um 19:30 im Pfarrsaal", "Die Proben sind ab Juni donnerstags um 20 Uhr, im Gasthaus.",
+     "Wann sind die Proben?"),
+    ("Vereinsbeitrag: 120 Euro, fällig im März", "Der Vereinsbeitrag steigt im Juli auf 135 Euro je Person.",
+     "Wie viel kostet der Vereinsbeitrag?"),
+    ("工会会费：每人三十元，年底交", "会费从七月起每人四十元，可以用手机交。", "会费是多少？"),
+)  # fmt: skip
+# The newer line has the words of the question, and a number of something else.
+BESIDE = (
+    ("Croissants sell for 2.40", "Ordered 40 croissants for Sunday.", "What do croissants cost?"),
+    ("Rent of the shop: 1,850 euros", "Rent of the shop paid on the 3rd.", "How much is the rent of the shop?"),
+    ("The choir has 27 members.", "The choir of the neighbours has 40 seats.", "How many members does the choir have?"),
+    ("The oak table did cost 300 euros.", "An oak table costs 500 euros today.", "How much did the oak table cost?"),
+)
+
+
+@pytest.mark.parametrize(("old", "new", "query"), [*ANEW, *BESIDE])
+def test_the_newer_of_two_numbers_that_a_question_asks_for_is_first(
+    workspace: Workspace, old: str, new: str, query: str
+) -> None:
+    workspace.write("memory/2026-02-10.md", f"- {old}\n- the lamp is new\n")
+    workspace.write("memory/2026-06-10.md", f"- {new}\n- the door was painted\n")
+    expected = "memory/2026-06-10.md" if (old, new, query) in ANEW else "memory/2026-02-10.md"
+    assert workspace.memory().search(query, now=NOW)[0].path == expected
+
+
 def test_a_line_of_unknown_age_counts_as_older_than_one_with_a_date(workspace: Workspace) -> None:
     """MEMORY.md was changed after the day of the note, so what was before is told without a day."""
     workspace.write("MEMORY.md", "- The shop belongs to Rosa Marin.\n")

@@ -77,6 +77,9 @@ Das Passwort vom Gäste-WLAN ist Amsel77. | Gäste-WLAN hat ein neues Passwort: 
 表姐住在苏州。 | 表姐搬到杭州了。 | word 苏州 > 杭州
 房租每月四千二百元。 | 房租涨到每月四千五百元。 | value 四千二百元 > 四千五百元
 姉は奈良に住んでいる。 | 姉は神戸に引っ越した。 | word 奈良 > 神戸
+Our till is Lightspeed. | Switched the till from Lightspeed to Orderbird: its fee rose. | name Lightspeed > Orderbird
+Our accountant is Eva Brandl. | Changed the accountant: Eva Brandl retires, Otto took over. | name Eva Brandl > Otto
+学费每小时二十五欧元 | 学费涨到二十八欧元。 | value 二十五 > 二十八
 Now let me read the source files again. | Now let me read the test files again. | nothing
 """
 
