@@ -267,7 +267,7 @@ ROOMS = {
     "extras/gguf": (754, 4),
     "extras/imports": (969, 6),
     "extras/lancedb": (1455, 6),
-    "extras/page": (3232, 13),
+    "extras/page": (3231, 13),
     "extras/postgres": (2342, 5),
     "extras/qmd": (2984, 13),
     "hosts": (2651, 13),

@@ -94,6 +94,42 @@ def test_home_shows_what_changed_what_is_open_and_what_contradicts_itself(used: 
     page.locator("mark", has_text="small tomatoes").first.wait_for()
 
 
+def test_a_task_is_ticked_on_home(site: Site, page: "Page") -> None:
+    one = site.workspace.write("memory/a.md", b"# A\r\n\r\n- [ ] one\r\n- [ ] two\r\n")
+    other = site.workspace.write("memory/b.md", "- [ ] three\n")
+    open_page(site, page, "home")
+    row = page.locator(".tasks li", has_text="two")
+    other.write_text("Written anew.\n- [ ] three\n")
+    row.get_by_role("checkbox").press("Space")
+    row.wait_for(state="detached")
+    assert one.read_bytes() == b"# A\r\n\r\n- [ ] one\r\n- [x] two\r\n"
+    assert sorted(page.locator(".tasks li a").all_inner_texts()) == ["one", "three"]
+    # What has changed since the page was shown is not ticked.
+    other.write_text("- [ ] zero\n\n- [ ] three\n")
+    page.locator(".tasks li", has_text="three").get_by_role("checkbox").click()
+    page.get_by_role("heading", name="This note has changed in the meantime").wait_for()
+    assert other.read_text() == "- [ ] zero\n\n- [ ] three\n"
+
+
+def test_a_task_is_ticked_on_home_without_scripts(site: Site, browser: "Browser") -> None:
+    file = site.workspace.write("memory/a.md", "- [ ] one\n")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    open_page(site, page, "home")
+    page.get_by_role("checkbox").click()
+    page.get_by_text("Ticked.").wait_for()
+    assert page.locator(".tasks").count() == 0
+    context.close()
+    assert file.read_text() == "- [x] one\n"
+
+
+def test_a_page_that_changes_nothing_has_no_boxes_to_tick(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "- [ ] one\n")
+    with serve(workspace, can_change=False) as site:
+        body = site.get("home").body
+    assert ("one" in body, "checkbox" in body) == (True, False)
+
+
 def test_each_example_finds_something(used: Site, page: "Page") -> None:
     open_page(used, page, "home")
     examples = {link.inner_text(): link.get_attribute("href") for link in page.locator(".ask a").all()}

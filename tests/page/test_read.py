@@ -95,7 +95,7 @@ def test_a_note_is_rendered_with_its_facts(site: Site, page: Page) -> None:
     about = page.locator(".about").inner_text()
     assert "memory/people/priya.md" in about
     assert "#people" in about
-    assert "written by agent" in about
+    assert "lines by agent" in about
     assert page.locator("mark.cited").all_inner_texts() == ["send the report importance: 7"]
     boxes = page.get_by_role("checkbox")
     assert [box.get_attribute("aria-checked") for box in boxes.all()] == ["false", "true"]
@@ -221,7 +221,7 @@ def test_a_long_note_is_shown_by_parts(site: Site) -> None:
     assert len(shown) > 2
     assert "<strong>words</strong>" in site.get("note", path="memory/long.md", part="2").body
     assert f"Part 2 of {len(shown)}, lines " in shown[1]
-    links = (re.findall(r'part=(\d+)" class="button">(\w+) part', body) for body in (shown[0], shown[1], shown[-1]))
+    links = (re.findall(r'part=(\d+)">(\w+) part', body) for body in (shown[0], shown[1], shown[-1]))
     turns = [list(dict.fromkeys(found)) for found in links]  # above the note and below it
     last = str(len(shown) - 1)
     assert turns == [[("2", "Next")], [("1", "Previous"), ("3", "Next")], [(last, "Previous")]]
@@ -363,3 +363,42 @@ def test_what_a_coding_agent_keeps_is_shown_and_not_edited(workspace: Workspace,
         assert "kept by claude-code" in shown.body
         assert "Delete" not in shown.body
         assert site.get("edit", path=path).status == 404
+
+
+def test_a_note_fits_a_phone_whatever_is_in_it(site: Site, page: Page) -> None:
+    site.workspace.write("memory/wide.md", f"# Wide\n\n```\n{'x' * 300}\n```\n\n| {'a | ' * 20}\n| {'- | ' * 20}\n")
+    page.set_viewport_size({"width": 390, "height": 800})
+    open_page(site, page, "note?path=memory/wide.md")
+    page.get_by_role("heading", name="Near in meaning").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_task_below_another_is_further_in(site: Site, page: Page) -> None:
+    site.workspace.write("memory/plan.md", "- one\n- [ ] two\n  - [ ] three\n")
+    open_page(site, page, "note?path=memory/plan.md")
+    two, three = (box.bounding_box() for box in page.get_by_role("checkbox").all())
+    assert two
+    assert three
+    assert two["x"] + two["width"] / 2 < three["x"]
+
+
+def test_a_heading_that_is_only_the_day_of_its_note_is_not_shown_twice(site: Site, page: Page) -> None:
+    site.workspace.write("memory/2026-01-14.md", "# 2026-01-14\n\nRain.\n")
+    open_page(site, page, "note?path=memory/2026-01-14.md")
+    assert page.locator("h1").inner_text() == "Wed 14 Jan 2026"
+    assert "2026-01-14" not in page.locator("article").inner_text()
+
+
+def test_what_stands_beside_the_only_folder_is_above_it(site: Site, page: Page) -> None:
+    site.workspace.write("MEMORY.md", "# Long-term memory\n")
+    site.workspace.write("memory/a.md", "# A\n")
+    open_page(site, page, "notes")
+    assert page.locator(".listing .title").all_inner_texts() == ["Long-term memory", "A"]
+
+
+def test_a_page_that_does_not_exist_leads_on(site: Site, page: Page) -> None:
+    open_page(site, page, "nonsense")
+    page.get_by_text("There is no such page.").wait_for()
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Home").click()
+    page.wait_for_url("**/home")
+    assert site.ask("/ui/nobody/home", Cookie=site.cookie).status == 404

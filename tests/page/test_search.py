@@ -140,9 +140,26 @@ def test_weaker_results_are_a_click_away(site: Site, page: "Page") -> None:
     open_page(site, page, "search?q=where+does+the+walrus+Otto+sleep+in+the+boat")
     shown = page.locator(".result").count()
     page.get_by_role("link", name=re.compile(r"Show \d+ weaker ones?")).click()
-    page.get_by_role("heading", name="Weaker").wait_for()
+    page.get_by_role("heading", name="Also found").wait_for()
     assert page.locator(".result").count() > shown
     assert page.locator(".results").first.locator(".result").count() == shown
+
+
+def test_a_note_of_which_only_a_heading_matches_shows_what_stands_below(site: Site) -> None:
+    site.workspace.write(
+        "memory/checkout.md", "# Checkout\n\n## Goal\nFewer baskets are left alone.\n\n## Plan\n- One\n"
+    )
+    assert "Fewer baskets are left alone." in site.find(q="checkout")
+
+
+def test_hits_below_the_same_heading_say_it_once(site: Site) -> None:
+    lines = "".join(
+        f"The grate was cleaned with vinegar on day {n}, which took {n} hours. " * 9 + "\n\n" for n in range(9)
+    )
+    site.workspace.write("memory/oven.md", f"# Oven\n\n## The grate\n\n{lines}")
+    body = site.find(q="grate vinegar", more="1")
+    assert body.count('class="why"') > 1
+    assert body.count("<h3>") == 1
 
 
 def test_days_people_and_tags_of_the_results_narrow_the_search(site: Site, page: "Page") -> None:

@@ -38,7 +38,7 @@ def test_a_note_is_shown_on_the_day_in_its_name_or_else_of_its_change(year: Site
     titles = re.findall(r'aria-label="([^"]*2024: \d[^"]*note[^"]*)"', body)
     assert titles == ["Fri 1 Mar 2024: 2 notes", "Thu 2 May 2024: 1 note"]
     assert "3 notes on 2 days." in body
-    assert re.findall(r"time\?year=(\d+)", body)[:2] == ["2023", "2024"]
+    assert re.findall(r"time\?year=(\d+)", body)[0] == "2023"
 
 
 def test_a_day_with_more_text_is_darker(site: Site) -> None:

@@ -1,21 +1,19 @@
 """Agents: the wishes that they follow, what they were shown by themselves, and what they have written."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from mdrecall.errors import FileChanged, ReadError, RecallError
-from mdrecall.extras.page.html import Html, cut, hide, join, plural, show_code, show_day, strip_lines, tag
+from mdrecall.errors import FileChanged, RecallError
+from mdrecall.extras.page.html import Html, cut, hide, join, plural, read_title, show_code, show_day, strip_lines, tag
 from mdrecall.extras.page.page import Page, Redirect, Visit, require_owner, show_pages
 from mdrecall.hosts.shown import describe, list_answers, silence
 from mdrecall.life.supersede import change_wishes
-from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.repository import name_wishes
 from mdrecall.patterns import WISHES_FILE
-from mdrecall.sessions.wishes import MAX_BYTES, Wish, parse_wishes, read_wishes
+from mdrecall.sessions.wishes import Wish, read_wishes
 from mdrecall.text.annotations import BY_SESSION, find_signed, read_annotations
 from mdrecall.types.documents import parse_citation
 
@@ -87,20 +85,14 @@ def _show_wishes(visit: Visit) -> Html:
 
 def _read_wishes(visit: Visit) -> Iterator[tuple[str, dict[int, Wish]]]:
     """Yield the wishes of each file by their lines, with its project; those that hold everywhere come first."""
-    workspace = visit.memory.settings.workspace
-    names: list[str] = []
-    with suppress(OSError):
-        names = os.listdir(os.path.join(workspace, "memory"))
-        names.sort(key=lambda name: (len(name) > len("wishes.md"), name))
-    for path in (f"memory/{name}" for name in names):
-        with suppress(ReadError):
-            if WISHES_FILE.fullmatch(path):
-                data = read_below(workspace, path, shown=path, max_bytes=MAX_BYTES).data
-                project = read_annotations(decode(data).partition("\n")[0])[1].project
-                wishes = parse_wishes(data, project)
-                # A copy of a file under another name would be changed under its own.
-                if wishes and name_wishes(project) == path:
-                    yield project, dict(sorted(wishes.items(), key=lambda entry: entry[1].is_confirmed))
+    files = [note.path for note in visit.memory.notes() if WISHES_FILE.fullmatch(note.path)]
+    for path in sorted(files, key=lambda path: (len(path), path)):
+        with suppress(RecallError):
+            project = read_annotations(visit.memory.read(path, lines=1).text)[1].project
+            # A copy of a file under another name would be changed under its own.
+            wishes = read_wishes(visit.memory.settings, project) if name_wishes(project) == path else {}
+            if wishes:
+                yield project, dict(sorted(wishes.items(), key=lambda entry: entry[1].is_confirmed))
 
 
 def _show_wish(visit: Visit, number: int, wish: Wish) -> Html:
@@ -119,8 +111,8 @@ def _show_session(visit: Visit, answers: list[dict[str, Any]]) -> Html:
     silent = Counter(answer["why"] for answer in answers if not answer["lines"])
     notes = [f"{plural(len(spoken) - len(entries), 'older answer')}: mdrecall log"] * (len(spoken) > len(entries))
     if silent:
-        reasons = "; ".join(f"{why}: {count}" for why, count in silent.items())
-        notes.append(f"{plural(silent.total(), 'prompt')} got nothing ({reasons})")
+        reasons = ", ".join(f"{why} ({count})" if len(silent) > 1 else why for why, count in silent.items())
+        notes.append(f"{plural(silent.total(), 'prompt')} got nothing: {reasons}")
     title = tag("h3", f"{answers[0]['host']} in {answers[0]['project']}", title=f"Session {answers[0]['session']}")
     about = tag("p", " · ".join(notes), class_="quiet first") if notes else None
     return tag("section", title, entries, about, class_="panel" if entries else "silent")
@@ -146,25 +138,28 @@ def _show_line(visit: Visit, line: dict[str, Any]) -> Html:
     return tag(
         "li",
         tag("p", strip_lines(line["text"])) if line["text"] else tag("p", "Changed since, or removed.", class_="quiet"),
-        tag(
-            "span", link_shown(visit, line, parse_citation(line["citation"])[0]), " · ", " · ".join(filter(None, facts))
-        ),
+        tag("span", link_shown(visit, line), " · ", " · ".join(filter(None, facts))),
         visit.form_tag("silence", fields, button) if visit.can_change else None,
     )
 
 
-def link_shown(visit: Visit, line: dict[str, Any], text: str) -> Html:
-    """Return a link to where a line stands that an agent was shown."""
+def link_shown(visit: Visit, line: dict[str, Any], text: str = "") -> Html:
+    """Return a link to where a line stands that an agent was shown: its text, or what its note is called."""
     path, first, _ = parse_citation(line["citation"])
     if path.startswith("sessions/"):
-        return tag("a", text, href=visit.url("conversation", session=path, record=first))
-    return tag("a", text, href=visit.url("note", path=path, from_=first))
+        url = visit.url("conversation", session=path, record=first)
+        return tag("a", text or "Conversation", href=url, title=path)
+    return tag("a", text or read_title("", path), href=visit.url("note", path=path, from_=first), title=path)
 
 
 def _show_written(visit: Visit) -> Html:
     """Return what agents, flushes and digests wrote into the notes that changed last, the newest first."""
     rows = [
-        tag("li", tag("p", tag("a", text, href=visit.line_url(path, line))), tag("span", f"{author} · {path}"))
+        tag(
+            "li",
+            tag("p", tag("a", text, href=visit.line_url(path, line))),
+            tag("span", f"{author} · {read_title('', path)}", title=path),
+        )
         for path, line, author, text in islice(_find_written(visit), _MAX_ENTRIES)
     ]
     nothing = tag("p", "Nothing in the notes that changed last.", class_="quiet")

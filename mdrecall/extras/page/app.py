@@ -92,24 +92,28 @@ class App:
         if path.startswith(STATIC):
             return await _send_static(path.removeprefix(STATIC), request)
         name, _, view = path.removeprefix(f"{PREFIX}/").partition("/")
-        method = "GET" if request.method == "HEAD" else request.method
-        if f"{method} {view}" not in VIEWS or unquote(name) not in self.memories.names:
-            return PlainTextResponse("There is no such page.", 404)
-        form: dict[str, str] = {}
+        name, method = unquote(name), "GET" if request.method == "HEAD" else request.method
+        is_known = name in self.memories.names and f"{method} {view}" in VIEWS
+        name = name if name in self.memories.names else self.memories.default
+        query, now, theme = dict(request.query_params), datetime.now(UTC), request.cookies.get(_THEME, "")
+        rest = self._session_key, self._can_change, theme if theme in THEMES else ""
+        visit = Visit(self.memories, name, query, {}, self.csrf and mask_token(self.csrf), now, *rest)
+        if not is_known:
+            return _refuse(visit, 404, "There is no such page.", "The links above lead to all there are.")
         if method == "POST":
             body = await read_form(request, _MAX_FORM_BYTES)
             if body is None or body.count(b"&") >= _MAX_FIELDS:
-                return PlainTextResponse("The form is too large, or not a form.", 413)
+                return _refuse(visit, 413, "The form is too large, or not a form.", "Send less at once.")
             # The token is the first field of every form, so that nothing else of a foreign one is looked at.
             field, _, token = body.partition(b"&")[0].decode("latin-1").partition("=")
             if not (self.csrf and field == CSRF_FIELD and is_masked(token, self.csrf)):
-                return PlainTextResponse("This form is not from this page. Load the page again.", 403)
-            form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        query, now = dict(request.query_params), datetime.now(UTC)
-        theme = request.cookies.get(_THEME, "")
-        rest = self._session_key, self._can_change, theme if theme in THEMES else ""
-        visit = Visit(self.memories, unquote(name), query, form, self.csrf and mask_token(self.csrf), now, *rest)
+                return _refuse(visit, 403, "This form is not from this page.", "Load the page again.")
+            visit = visit._replace(form=dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)))
         return _send(await run_in_threadpool(_answer, f"{method} {view}", visit), visit)
+
+
+def _refuse(visit: Visit, status: int, problem: str, hint: str) -> Response:
+    return _send(error_page(RecallError(problem, hint=hint), status), visit)
 
 
 def _answer(view: str, visit: Visit) -> Answer:

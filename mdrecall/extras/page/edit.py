@@ -67,6 +67,8 @@ def post_task(visit: Visit) -> Answer:
     except (FileChanged, FileMissing) as error:
         again = tag("p", tag("a", "Open the note as it is now", href=visit.url("note", path=path), class_="button"))
         return _show_again(visit, "This note has changed in the meantime", error, again)
+    if visit.form.get("back") == "home":
+        return finish(visit, "home", done="ticked")
     return finish(visit, "note", path=path, part=visit.number("part") or None, anchor=f"L{number}")
 
 
@@ -93,8 +95,7 @@ def post_append(visit: Visit) -> Answer:
         if not added.bytes:
             raise FileBusy(f"{added.path} already has this text.", path=added.path, hint="Nothing was added.")
     except RecallError as error:
-        button = tag("p", tag("button", "Add"), class_="row")
-        form = visit.form_tag("append", hide(path=path), _text_field(text), button)
+        form = _text_form(visit, "append", text, path, hide(path=path))
         return _show_again(visit, "Add to a note", error, form)
     lines = {"from": added.start_line, "to": added.end_line, "anchor": f"L{added.start_line}"}
     return finish(visit, "note", path=added.path, done="appended", **lines)
@@ -172,23 +173,23 @@ def show_difference(old: str, new: str) -> Html:
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
-    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
-    buttons = tag("p", tag("button", "Save"), back, class_="row")
-    field = tag("div", _text_field(text), class_="beside", data_preview=visit.url("preview"))
-    return visit.form_tag("edit", hide(path=path, hash=known), field, buttons)
+    return _text_form(visit, "edit", text, path, hide(path=path, hash=known))
 
 
 def _new_form(visit: Visit, path: str, text: str) -> Html:
     name = tag("input", name="path", value=path, required=True, size=50, autocomplete="off", spellcheck="false")
     hint = tag("p", "For example people/priya. Folders that do not exist are created.", class_="quiet")
-    buttons = tag("p", tag("button", "Save"), class_="row")
-    return visit.form_tag("new", tag("p", tag("label", "Name ", name)), hint, _text_field(text), buttons)
+    return _text_form(visit, "new", text, "", tag("p", tag("label", "Name ", name)), hint)
 
 
-def _text_field(text: str) -> Html:
+def _text_form(visit: Visit, view: str, text: str, path: str, *fields: Html) -> Html:
+    """Return a form with a text and its preview, and the way back to its note."""
     rows = min(_MAX_ROWS, max(_MIN_ROWS, text.count("\n") + 2))
     # A browser leaves out the first line end of a text field.
-    return tag("textarea", f"\n{text}", name="text", rows=rows, aria_label="Text", data_guard=True, spellcheck="true")
+    field = tag("textarea", f"\n{text}", name="text", rows=rows, aria_label="Text", data_guard=True, spellcheck="true")
+    back = tag("a", "Cancel", href=visit.url("note" if path else "notes", path=path), class_="button plain")
+    shown = tag("div", field, class_="beside", data_preview=visit.url("preview"))
+    return visit.form_tag(view, fields, shown, tag("p", tag("button", "Save"), back, class_="row"))
 
 
 #: More are not listed at once; restoring or removing some shows the next.

@@ -138,7 +138,8 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, sta
     title = f"Forget {what}: {plural(count, 'place')}" if count else f"No place holds {what}"
     notice = "The places have changed since you saw them. Nothing was done; look again." if has_changed else ""
     fields = {name: visit.form.get(name, "") for name in ("text", "path", "how", "keep")}
-    button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
+    said = f"Forget it in {count:,} places" if count > 1 else "Forget it" if count else "Keep it from coming back"
+    button = tag("button", said, class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
     warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
     home = visit.memories.describe(visit.name).loaded.home

@@ -10,10 +10,11 @@ from itertools import chain, zip_longest
 from typing import TypeAlias
 
 from mdrecall.errors import ReadError
+from mdrecall.extras.page import html
 from mdrecall.extras.page.agents import link_shown
 from mdrecall.extras.page.html import Child, Html, cut, join, plural, read_title, separate, show_day, strip_lines, tag
 from mdrecall.extras.page.page import ASK, Page, Visit, require_owner, search_form, show_part
-from mdrecall.extras.page.read import summarize_text
+from mdrecall.extras.page.read import find_known, show_note, summarize_text
 from mdrecall.hosts.shown import describe, list_answers
 from mdrecall.life.supersede import Conflict, list_conflicts
 from mdrecall.notes.clock import user_moment
@@ -29,7 +30,7 @@ _MAX_ROWS, _MAX_GIVEN, _MAX_LINES, _MAX_CHARS = 8, 3, 3, 120
 #: Half a second of reading statements; `mdrecall conflicts` looks through all notes.
 _MAX_CLAIMS = 500
 _DAYS_OF_WEEK = 7
-_TASK = re.compile(r"\s*[-*+] \[ \] (\S.*)")
+_TASK = re.compile(r"\s*[-*+] \[ \] (\S.*?)\s*")
 _AGENTS = frozenset(("agent", "flush", "digest"))
 #: A note that was read: its file, its text, and the lines of the text.
 RecentNote: TypeAlias = tuple[NoteFile, str, list[str]]
@@ -42,45 +43,54 @@ def get_home(visit: Visit) -> Page:
     notes = visit.memory.notes()
     if not notes:
         return Page("Home", _begin(visit), "home")
-    recent = list(_read_recent(visit, notes))
-    is_owner = not visit.session_key.strip()
+    recent = read_recent(visit, notes)
     talks = len(visit.memory.sessions(visit.session_key))
-    counts = f" · {plural(len(notes), 'note')}" + (f" and {plural(talks, 'conversation')}" if talks else "")
+    counts = plural(len(notes), "note") + (f" and {plural(talks, 'conversation')}" if talks else "")
+    summary, *lists = _list_changes(visit, notes, recent)
+    conflicts = None
     # Another conversation may see the names of notes, but need not see what is in them at a glance.
-    columns = [_list_changes(visit, notes, recent)]
-    url = visit.url("conflicts")
-    link = tag("p", tag("a", "Look for facts that contradict each other", href=url))
-    conflicts = tag("section", link, data_load=url, aria_label="Contradictions")
-    columns += [join(_list_tasks(visit, recent), _list_given(visit), conflicts)] if is_owner else []
-    # The questions are about what the notes are called, so that each finds something.
-    asked = (tag("a", text, href=visit.url("search", q=text)) for text in suggest_questions(recent))
-    examples = tag("p", "Try: ", separate(" · ", asked), class_="quiet") if is_owner else None
+    if not visit.session_key.strip():
+        lists += [_list_tasks(visit, recent), _list_given(visit)]
+        url = visit.url("conflicts")
+        link = tag("p", tag("a", "Look for facts that contradict each other", href=url))
+        conflicts = tag("section", link, data_load=url, aria_label="Contradictions")
     body = join(
-        tag("h1", visit.folder_name),
-        tag("p", tag("span", visit.folder, class_="mono"), counts, class_="quiet where"),
-        search_form(visit, "search", "q", ASK, None, examples, class_="ask"),
-        tag("div", (tag("div", column) for column in columns), class_="columns"),
+        tag("h1", counts),
+        tag("p", tag("span", visit.folder, class_="mono"), summary, class_="quiet where"),
+        search_form(visit, "search", "q", ASK, None, offer_examples(visit, recent), class_="ask"),
+        tag("div", lists, class_="columns"),
+        conflicts,
     )
     return Page("Home", body, "home")
 
 
-def _read_recent(visit: Visit, notes: Sequence[NoteFile]) -> Iterator[RecentNote]:
+def offer_examples(visit: Visit, recent: Sequence[RecentNote]) -> Html | None:
+    """Return questions about what the notes are called, so that each finds something; none for a conversation."""
+    asked = () if visit.session_key.strip() else suggest_questions(recent)
+    links = (tag("a", text, href=visit.url("search", q=text)) for text in asked)
+    return tag("p", "Try: ", separate(" · ", links), class_="quiet") if asked else None
+
+
+def read_recent(visit: Visit, notes: Sequence[NoteFile]) -> list[RecentNote]:
+    """Return the notes that changed last with their texts."""
+    recent = []
     for note in notes[:_MAX_READ]:
         if note.bytes <= _MAX_NOTE_BYTES:
             # It may have been removed a moment ago.
             with suppress(ReadError):
                 text = visit.memory.read(note.path, max_chars=_MAX_NOTE_BYTES).text
-                yield note, text, text.split("\n")
+                recent.append((note, text, text.split("\n")))
+    return recent
 
 
 def _show_list(title: str, rows: Iterable[Child], *below: Child, class_: str = "list") -> Html | None:
     """Return a list below its title; None if it is empty."""
     items = [tag("li", row) for row in rows]
-    return join(tag("h2", title), tag("ul", items, class_=class_), below) if items else None
+    return tag("section", tag("h2", title), tag("ul", items, class_=class_), below) if items else None
 
 
-def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[RecentNote]) -> Html:
-    """Return what changed today and in the last seven days; if nothing has, what changed last."""
+def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[RecentNote]) -> "Iterator[Child]":
+    """Yield how much changed in the last seven days, then lists of it; if nothing has, of what changed last."""
     now = user_moment(visit.now, visit.memory.settings.defaults.user_timezone)
     ages = {note.path: now.today - now.day_of(1000 * note.changed_s) for note in notes}
     today = [each for each in recent if ages[each[0].path] <= 0]
@@ -88,11 +98,12 @@ def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[Rece
     groups = [("Changed today", today), ("Earlier this week", week)] if today or week else [("Changed last", recent)]
     count = sum(age < _DAYS_OF_WEEK for age in ages.values())
     by_agents = sum(_find_writer(each) == "agent" for each in (*today, *week))
-    told = f"{plural(count, 'note')} changed in the last seven days" if count else ""
-    told += f"; agents wrote in {by_agents:,} of them" if by_agents else ""
-    lists = [_show_list(title, (_show_note(visit, each) for each in found[:_MAX_ROWS])) for title, found in groups]
-    link = tag("a", "All notes", href=visit.url("notes"))
-    return join(lists, tag("p", f"{told}. " if told else None, link, class_="quiet"))
+    said = f" · {plural(count, 'note')} changed in the last seven days" if count else ""
+    yield said + (f"; agents wrote in {by_agents:,} of them." if by_agents else "")
+    link = tag("p", tag("a", "All notes", href=visit.url("notes")))
+    for place, (title, found) in enumerate(groups, 1):
+        rows = (_show_note(visit, each) for each in found[:_MAX_ROWS])
+        yield _show_list(title, rows, link if place == len(groups) else None)
 
 
 def _find_writer(recent: RecentNote) -> str:
@@ -104,14 +115,10 @@ def _find_writer(recent: RecentNote) -> str:
 
 def _show_note(visit: Visit, recent: RecentNote) -> Html:
     note, text, _ = recent
-    title, lines = summarize_text(text, note.path)
     writer = _find_writer(recent)
-    return join(
-        tag("a", title, href=visit.url("note", path=note.path), title=note.path),
-        tag("span", writer, class_="label") if writer else None,
-        tag("span", visit.show_time(note.changed_s), class_="quiet when"),
-        tag("span", cut(lines[0], _MAX_CHARS), class_="quiet path") if lines else None,
-    )
+    label = tag("span", writer, class_="label") if writer else None
+    when = tag("span", visit.show_time(note.changed_s), class_="quiet when")
+    return show_note(visit, note.path, summarize_text(text, note.path), label, when)
 
 
 def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, str]]:
@@ -119,7 +126,7 @@ def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, st
     for note, text, lines in recent:
         shapes = read_lines(lines) if "[ ] " in text else []
         for number, (line, shape) in enumerate(zip(lines, shapes, strict=False), 1):
-            if shape.cut != INSIDE_BLOCK and (found := _TASK.match(line)):
+            if shape.cut != INSIDE_BLOCK and (found := _TASK.fullmatch(line)):
                 said, marks = read_annotations(found[1])
                 if not marks.is_superseded:
                     yield note, number, said
@@ -127,15 +134,30 @@ def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, st
 
 def _list_tasks(visit: Visit, recent: Sequence[RecentNote]) -> Html | None:
     tasks, titles = list(find_tasks(recent)), {note.path: read_title(text, note.path) for note, text, _ in recent}
-    rows = (_link_line(visit, note.path, line, said, titles[note.path]) for note, line, said in tasks[:_MAX_ROWS])
+    rows = (
+        join(
+            _offer_tick(visit, note.path, line, said),
+            _link_line(visit, note.path, line, said, titles[note.path]),
+        )
+        for note, line, said in tasks[:_MAX_ROWS]
+    )
     more = len(tasks) - _MAX_ROWS
     rest = tag("p", f"{more:,} more in the notes that changed last.", class_="quiet") if more > 0 else None
     return _show_list("Open tasks", rows, rest, class_="list tasks")
 
 
+def _offer_tick(visit: Visit, path: str, line: int, said: str) -> Html | None:
+    """Return a box that ticks a task in its note; None if it cannot be ticked, or has changed since it was read."""
+    known = find_known(visit, path) if visit.can_change else None
+    if known is None or said not in read_annotations("".join(known.text.split("\n")[line - 1 : line]))[0]:
+        return None
+    fields = html.hide(path=path, hash=known.hash, back="home")
+    return visit.form_tag("task", fields, html.show_box(line, is_done=False), data_replace=".columns")
+
+
 def _link_line(visit: Visit, path: str, line: int, text: str, about: str) -> Html:
     link = tag("a", cut(strip_lines(text), _MAX_CHARS), href=visit.line_url(path, line))
-    return join(link, tag("span", about, class_="quiet path", title=path))
+    return tag("div", link, tag("span", about, class_="quiet path", title=path))
 
 
 def _list_given(visit: Visit) -> Html | None:
@@ -172,10 +194,10 @@ def get_conflicts(visit: Visit) -> Page:
 
 def _show_conflict(visit: Visit, conflict: Conflict) -> Html:
     old, new = conflict.old_place, conflict.new_place
-    about = f"{new.path} · newer" if conflict.is_ordered else new.path
+    newer = " · newer" if conflict.is_ordered else ""
     return join(
-        tag("div", _link_line(visit, old.path, old.line, conflict.old.text, old.path)),
-        tag("div", _link_line(visit, new.path, new.line, conflict.new.text, about)),
+        _link_line(visit, old.path, old.line, conflict.old.text, read_title("", old.path)),
+        _link_line(visit, new.path, new.line, conflict.new.text, read_title("", new.path) + newer),
     )
 
 

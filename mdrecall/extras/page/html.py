@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from datetime import date
 from html import escape
-from itertools import groupby, pairwise, repeat
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 from urllib.parse import unquote
 
@@ -112,6 +112,8 @@ _MARKS = re.compile(
     r"^\s*(?:(?:[-+>*]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s)?"
     r"|<!--.*?-->|\*+|`+|!?\[\[(?:[^\[\]|]*\|)?|\]\]|!?\[(?=[^\[\]]*\]\()|\]\([^()\s]*\)"
 )
+#: What is around the cells of a table's row, and the row below its head.
+_CELLS = re.compile(r"\s*\|(?:[\s|:-]*\|)?\s*")
 #: Where another paragraph, heading or item begins.
 _NEXT = re.compile(r"\n(?=[^\S\n]*(?:\n|(?:[-+*]|#{1,6}|\d{1,9}[.)])[^\S\n]))")
 #: As much of a line as stands for it, and as much as is searched for marks where all of it is shown.
@@ -133,10 +135,6 @@ class NoteUrls(NamedTuple):
     """Returns the address of a heading in the note itself, by its id."""
 
 
-#: Lines and list items in which nothing means anything in Markdown. A line after an item would be part of it.
-_PLAIN = re.compile(
-    r"(?:(?:- (?=[^\n]*(?:\n- |\n\n|\n?\Z)))?(?![^\S\n]|[-+]|\d+[.)])[^\n*_`\[\]<>|~\\&#!=]*(?:\n|\Z))+"
-)
 #: Returns a text of a passage with the words of the query marked.
 Mark: TypeAlias = Callable[[str], Html]
 
@@ -176,7 +174,7 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
         return None
     _find_tasks(tokens)
     _name_headings(tokens)
-    if title and tokens and tokens[0].tag == "h1" and strip_markup(tokens[1].content) == title:
+    if title and tokens and tokens[0].tag == "h1" and show_day(strip_markup(tokens[1].content)) == title:
         tokens[0].meta["is_title"] = not meets(cited, skipped + 1, skipped + (tokens[0].map or [0, 1])[1])
     renderer = _Renderer(urls, cited, skipped, can_tick=can_tick)
     return join(renderer.show_front(values), renderer.render(tokens))
@@ -185,22 +183,17 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
 def open_passages(length: int) -> Callable[[str, NoteUrls, Mark, Set[int]], Html]:
     """Return what renders passages of ``length`` characters in all; making a parser takes longer than using it.
 
-    Lines of a passage have no numbers, and those that do not match stand back. Text without any markup is not parsed.
+    Lines of a passage have no numbers, and those that do not match stand back.
     """
-    parser: MarkdownIt | None = None
+    parser = _make_parser(length)
 
     def render(text: str, urls: NoteUrls, mark: Mark, matching: Set[int]) -> Html:
-        nonlocal parser
-        renderer = _PassageRenderer(urls, mark, matching)
-        if _PLAIN.fullmatch(text):
-            return renderer.show_plain(text.split("\n"))
-        parser = parser or _make_parser(length)
         try:
             tokens = parser.parse(text)
         except (_TooComplex, RecursionError):
             return tag("p", mark(text))
         _find_tasks(tokens)
-        return renderer.render(tokens)
+        return _PassageRenderer(urls, mark, matching).render(tokens)
 
     return render
 
@@ -217,7 +210,8 @@ def slug(heading: str) -> str:
 
 def strip_markup(line: str, most: int = _MAX_LINE_CHARS) -> str:
     """Return the beginning of a line as people read it, without the marks of Markdown and without comments."""
-    return _MARKS.sub("", line[:most]).strip()
+    line = _CELLS.sub(" ", line[:most]) if line.startswith("|") else line[:most]
+    return _MARKS.sub("", line).strip()
 
 
 def strip_lines(text: str) -> str:
@@ -429,20 +423,13 @@ class _Renderer:
             if child is None or (is_break and not depth):
                 content = self.render(children[since:place])
                 if "is_done" in token.meta and not since:
-                    content = join(self._show_box(line, is_done=token.meta["is_done"]), content)
+                    content = join(show_box(line, TASKS, self._can_tick, is_done=token.meta["is_done"]), content)
                 pieces += [tag("br") if pieces else None, self._line(start, line, content)]
                 start, since = line + 1, place + 1
             if child is not None:
                 depth += child.nesting
                 line += is_break or (child.type == "comment" and child.content.count("\n"))
         return join(pieces)
-
-    def _show_box(self, line: int, *, is_done: bool) -> Html:
-        label = "done" if is_done else "to do"
-        if not self._can_tick:
-            return tag("input", type="checkbox", disabled=True, checked=is_done, aria_label=label)
-        state = {"role": "checkbox", "aria_checked": "true" if is_done else "false", "aria_label": label}
-        return tag("button", form=TASKS, name="line", value=line, class_="task", **state)
 
     def _line(self, first: int, last: int, content: Child = None) -> Html:
         """Return the content of a line with its number; the first one that has the number can be linked to."""
@@ -469,7 +456,7 @@ class _Renderer:
         shown = alias.strip() or place.strip().lstrip("#")
         if not name.strip():
             return tag("a", shown, href=self._urls.heading(slug(heading)))
-        return tag("a", shown, href=self._urls.name(name.strip()), class_="wiki")
+        return tag("a", self._text(shown), href=self._urls.name(name.strip()), class_="wiki")
 
     def _link(self, href: str, children: list[Child]) -> Html:
         found = _SCHEME.match(href)
@@ -498,25 +485,19 @@ class _PassageRenderer(_Renderer):
     def _text(self, text: str) -> Child:
         return self._mark(text)
 
-    def show_plain(self, lines: Sequence[str]) -> Html:
-        """Return paragraphs and lists of lines in which nothing has to be parsed."""
-        shown: list[Html] = []
-        for (is_item, is_text), group in groupby(
-            enumerate(lines, 1), lambda line: (line[1][:2] == "- ", bool(line[1]))
-        ):
-            pieces = [self._line(number, number, self._mark(line.removeprefix("- "))) for number, line in group]
-            if is_item:
-                shown.append(tag("ul", (tag("li", piece) for piece in pieces)))
-            elif is_text:
-                shown.append(tag("p", separate(tag("br"), pieces)))
-        return join(shown)
-
     def _line(self, first: int, last: int, content: Child = None) -> Html:
         is_context = self._matching.isdisjoint(range(first, last + 1))
         return tag("span", content, class_="context") if is_context else join(content)
 
     def _heading(self, token: "Token", children: list[Child]) -> Html:
         return tag("p", tag("strong", children))
+
+
+def show_box(line: int, form: str | None = None, can_tick: bool = True, *, is_done: bool) -> Html:
+    """Return the box of a task, which sends the number of its line with the form that it is in, or with another one."""
+    label, state = ("done", "true") if is_done else ("to do", "false")
+    return tag("button", role="checkbox", aria_checked=state, aria_label=label, name="line", value=line, form=form,
+               disabled=not can_tick, class_="task")  # fmt: skip
 
 
 def _label_comment(content: str) -> Html:

@@ -153,6 +153,7 @@ _OWNERS = ("agents", "forget")
 _DONE = {
     "saved": "Saved.",
     "appended": "Added.",
+    "ticked": "Ticked. It is done in its note, too.",
     "deleted": "Deleted. It is in the trash and can be restored.",
     "restored": "Restored.",
     "removed": "Removed for good.",
@@ -212,14 +213,18 @@ def show_pages(
     """
     last = max(0, (len(items) - 1) // per_page)
     number = min(last, visit.number("page"))
-    shown = items[number * per_page : (number + 1) * per_page]
-    if not last:
-        return shown, None
     given = {name: visit.query.get(name) for name in kept}
-    before = tag("a", "Previous", href=visit.url(view, page=number - 1, **given)) if number else None
-    after = tag("a", "Next", href=visit.url(view, page=number + 1, **given)) if number < last else None
-    said = f" Page {number + 1:,} of {last + 1:,} "
-    return shown, tag("nav", before, said, after, class_="row", aria_label="Pages")
+    turns = (("Previous", number - 1), ("Next", number + 1))
+    urls = {title: visit.url(view, page=to, **given) for title, to in turns if 0 <= to <= last}
+    links = show_turns("Pages", urls, f"Page {number + 1:,} of {last + 1:,}")
+    return items[number * per_page :][:per_page], links
+
+
+def show_turns(label: str, urls: Mapping[str, str], about: str = "") -> Html | None:
+    """Return links to what is before and after this page; None if there are none."""
+    links = [tag("a", title, href=url) for title, url in urls.items()]
+    said = tag("span", about, class_="quiet") if about else None
+    return tag("nav", links, said, class_="row", aria_label=label) if links else None
 
 
 def _choose_memory(visit: Visit) -> Html | None:

@@ -8,10 +8,10 @@ from urllib.parse import quote
 from mdrecall.errors import FileMissing, RecallError
 from mdrecall.extras.page import html
 from mdrecall.extras.page.html import Child, Html, hide, join, plural, show_day, tag
-from mdrecall.extras.page.page import Page, Redirect, Visit, search_form, show_pages, show_part
-from mdrecall.life.curate import Curator
+from mdrecall.extras.page.page import Page, Redirect, Visit, search_form, show_pages, show_part, show_turns
+from mdrecall.life.curate import Curator, Note
 from mdrecall.patterns import drop_ending, host_of
-from mdrecall.text.annotations import least_trusted, line_origins, path_origin
+from mdrecall.text.annotations import line_origins, path_origin
 from mdrecall.text.notes import read_fields, read_front_matter
 from mdrecall.types.documents import NoteFile, parse_citation
 from mdrecall.types.search import ReadResult
@@ -19,6 +19,8 @@ from mdrecall.types.transcripts import TranscriptRecord
 
 #: Notes of a folder that a page shows at once: each is read for its title.
 _PER_PAGE = 50
+#: Notes that are shown above a folder without pushing it off the screen.
+_FEW = 6
 #: As much of a note as its title and its first lines are looked for in.
 _FIRST_LINES, _FIRST_CHARS = 60, 4_000
 _LINKS = {"new": "New note", "trash": "Trash"}
@@ -62,14 +64,15 @@ def _show_folder(visit: Visit, notes: Sequence[NoteFile]) -> Html:
             folders.setdefault(name, []).append(note)
         else:
             own.append(note)
-    is_only = len(folders) == 1 and not folder
+    # What stands beside the only folder, such as MEMORY.md, is not below all that is in it.
+    is_only = len(folders) == 1 and not folder and len(own) < _FEW
     entries: list[str | NoteFile] = [*folders, *own]
     shown, pages = show_pages(visit, "notes", entries, _PER_PAGE, "folder")
     names = [each for each in shown if isinstance(each, str)]
     tree = [_offer_folder(visit, inside, name, folders[name], is_open=is_only) for name in names]
     listed = _list(visit, [each for each in shown if isinstance(each, NoteFile)])
     nothing = None if shown else tag("p", "There are no notes here yet.", class_="quiet")
-    return join(tree, listed, nothing, pages)
+    return join(listed if is_only else None, tree, None if is_only else listed, nothing, pages)
 
 
 def _offer_folder(visit: Visit, inside: str, name: str, notes: Sequence[NoteFile], *, is_open: bool) -> Html:
@@ -101,11 +104,17 @@ def _find_notes(visit: Visit, notes: Sequence[NoteFile], find: str) -> Html:
 def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
     rows = []
     for note in notes:
-        title, lines = summarize(visit, note.path)
-        link = tag("a", title, href=visit.url("note", path=note.path), class_="title", title=note.path)
-        first, when = tag("span", *lines[:1], class_="quiet"), tag("small", visit.show_time(note.changed_s))
-        rows.append(tag("li", link, first, when, class_="result"))
+        when = tag("small", visit.show_time(note.changed_s))
+        rows.append(tag("li", show_note(visit, note.path, summarize(visit, note.path), when), class_="result"))
     return tag("ul", rows, class_="listing", aria_label="Notes") if rows else join()
+
+
+def show_note(visit: Visit, path: str, summary: tuple[str, list[str]], *facts: Child, line: int = 0) -> Html:
+    """Return a note as lists have it: its title, which leads to a line of it, facts, and its first line."""
+    title, lines = summary
+    url = visit.line_url(path, line) if line else visit.url("note", path=path)
+    link = tag("a", title, href=url, class_="title", title=path)
+    return join(link, facts, tag("span", *lines[:1], class_="quiet path"))
 
 
 def summarize(visit: Visit, path: str) -> tuple[str, list[str]]:
@@ -137,12 +146,8 @@ _MAX_BYTES = 120_000
 def get_note(visit: Visit) -> Page:
     """Return the page of a note."""
     path = parse_citation(visit.query.get("path", ""))[0]
-    try:
-        # Read before the text: if the note changes in between, no task is ticked in a line that it no longer has.
-        known = Curator(visit.memory).read(path)
-    except RecallError:
-        # Only a shared index holds it, or a coding agent keeps it.
-        known = None
+    # Read before the text: if the note changes in between, no task is ticked in a line that it no longer has.
+    known = find_known(visit, path)
     note = visit.memory.read(path, max_chars=visit.memory.settings.mdrecall.max_file_bytes)
     first = visit.number("from")
     cited = first, max(first, visit.number("to"))
@@ -164,6 +169,13 @@ def get_note(visit: Visit) -> Page:
     return Page(title, body, "notes")
 
 
+def find_known(visit: Visit, path: str) -> Note | None:
+    """Return a note as it can be changed; None if only a shared index holds it, or a coding agent keeps it."""
+    with suppress(RecallError):
+        return Curator(visit.memory).read(path)
+    return None
+
+
 def _show_part(visit: Visit, path: str, parts: list[html.Part], number: int, cited: tuple[int, int], title: str,
                hash: str) -> Html:  # fmt: skip
     """Return a part of a note, rendered or as it is; with a hash its tasks can be ticked."""
@@ -174,7 +186,8 @@ def _show_part(visit: Visit, path: str, parts: list[html.Part], number: int, cit
     rendered = html.render_note(part.text, urls, cited, part.first, part.fence, title=title, can_tick=bool(hash))
     if rendered is None or len(rendered.encode(errors="replace")) > _MAX_BYTES:
         return join(tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet"), raw)
-    form = visit.form_tag("task", hide(path=path, hash=hash, part=str(number + 1)), id=html.TASKS) if hash else None
+    fields = hide(path=path, hash=hash, part=str(number + 1))
+    form = visit.form_tag("task", fields, id=html.TASKS, data_replace="#tasks,article.note") if hash else None
     empty = tag("p", "This note is empty.", class_="quiet")
     return join(form, tag("article", rendered or empty, class_="note"))
 
@@ -207,7 +220,7 @@ def get_follow(visit: Visit) -> Page | Redirect:
 def get_around(visit: Visit) -> Page:
     """Return the links of a note and the notes near it in meaning, which the note's page shows beside it."""
     path = visit.query.get("path", "")
-    title = tag("h1", "Around ", _name(visit, path))
+    title = tag("h1", "Around ", tag("a", summarize(visit, path)[0], href=visit.url("note", path=path)))
     return Page(path, join(title, show_part(_show_links(visit, path), _show_near(visit, path))), "notes")
 
 
@@ -218,9 +231,10 @@ def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) ->
         facts.append(("changed ", visit.show_time(found.st_mtime)))
     else:
         facts.append(f"kept by {host_of(note.path)}" if host_of(note.path) else "kept on another machine")
-    origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
+    whole = path_origin(note.path)
+    origins = {whole} if whole else set(line_origins(note.text.split("\n")).values())
     if origins:
-        facts.append(f"written by {least_trusted(origins) if len(origins) == 1 else ', '.join(sorted(origins))}")
+        facts.append(f"{'written' if whole else 'lines'} by {', '.join(sorted(origins))}")
     tags = [name for name in read_fields(note.text).tags if len(name) <= _MAX_TAG_CHARS][:_MAX_TAGS]
     facts += [tag("a", f"#{name}", href=visit.url("search", q=f"#{name}")) for name in tags]
     return tag("p", [tag("span", fact) for fact in facts], class_="about quiet")
@@ -266,16 +280,10 @@ def make_urls(visit: Visit, path: str, parts: int) -> html.NoteUrls:
 
 def _turn_pages(visit: Visit, path: str, parts: list[html.Part], number: int) -> Html | None:
     """Return the links to the parts before and after this one; None if the note is a single part."""
-    if len(parts) == 1:
-        return None
-    links = [
-        tag("a", title, href=visit.url("note", path=path, raw=visit.query.get("raw"), part=other + 1), class_="button")
-        for title, other in (("Previous part", number - 1), ("Next part", number + 1))
-        if 0 <= other < len(parts)
-    ]
-    part = parts[number]
-    where = f"Part {number + 1:,} of {len(parts):,}, lines {part.first:,} to {part.last:,}"
-    return tag("p", tag("span", where, class_="quiet"), links, class_="row")
+    raw, turns = visit.query.get("raw"), (("Previous part", number), ("Next part", number + 2))
+    urls = {title: visit.url("note", path=path, raw=raw, part=to) for title, to in turns if 1 <= to <= len(parts)}
+    where = f"Part {number + 1:,} of {len(parts):,}, lines {parts[number].first:,} to {parts[number].last:,}"
+    return show_turns("Parts", urls, where)
 
 
 def _show_links(visit: Visit, path: str) -> Html:
@@ -283,8 +291,8 @@ def _show_links(visit: Visit, path: str) -> Html:
 
     def show(target: str, line: int, is_broken: bool) -> Html:
         if is_broken:
-            return tag("li", f"{target} ", tag("span", "(no such note)", class_="quiet"))
-        return tag("li", _name(visit, target, from_=line or None, anchor=f"L{line}" if line else None))
+            return tag("li", target, tag("span", "no such note", class_="quiet path"))
+        return _name(visit, target, line)
 
     # As often as a note is linked, it is listed once.
     links = {link.target: (link.target, 0, link.is_broken) for link in found.links if link.target != path}
@@ -294,9 +302,8 @@ def _show_links(visit: Visit, path: str) -> Html:
     return join(tag("div", tag("h2", title), tag("ul", items), class_="panel") for title, items in shown if items)
 
 
-def _name(visit: Visit, path: str, **place: str | int | None) -> Html:
-    """Return a link to a note by its title."""
-    return tag("a", summarize(visit, path)[0], href=visit.url("note", path=path, **place), title=path)
+def _name(visit: Visit, path: str, line: int = 0) -> Html:
+    return tag("li", show_note(visit, path, summarize(visit, path), line=line))
 
 
 def _show_near(visit: Visit, path: str) -> Html:
@@ -307,7 +314,7 @@ def _show_near(visit: Visit, path: str) -> Html:
     answer = visit.memory.search(about, mode="vector", source="memory", max_results=most, session_key=key)
     near = list(dict.fromkeys(hit.path for hit in answer.results if hit.path != note.path))[:_MAX_NEAR]
     nothing = tag("p", answer.action or "No other note is near.", class_="quiet")
-    listed = tag("ul", (tag("li", _name(visit, each)) for each in near)) if near else nothing
+    listed = tag("ul", (_name(visit, each) for each in near)) if near else nothing
     return tag("div", tag("h2", "Near in meaning"), listed, class_="panel")
 
 
@@ -331,10 +338,10 @@ def get_conversation(visit: Visit) -> Page:
     older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
     turns = (("← Earlier", older, before > 0), ("Later →", newer, found.after))
     urls = {title: visit.url("conversation", session=session, offset=at) for title, at, is_there in turns if is_there}
-    links = tag("nav", (tag("a", title, href=url) for title, url in urls.items()), class_="row", aria_label="Messages")
+    links = show_turns("Messages", urls)
     title = about.title or f"Conversation, {show_day(found.messages[0].day) if found.messages else session}"
     facts = tag("p", " · ".join(filter(None, (*known, secrets))), class_="quiet where")
-    body = join(tag("h1", title), facts, links, tag("div", messages, class_="talk"), links if urls else None)
+    body = join(tag("h1", title), facts, links, tag("div", messages, class_="talk"), links)
     return Page(title[:80], body, "time")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import urlencode
 
 from mdrecall.errors import ReadError
+from mdrecall.extras.page.home import offer_examples, read_recent
 from mdrecall.extras.page.html import Child, Html, hide, join, mark, open_passages, plural, separate, show_day, tag
 from mdrecall.extras.page.page import ASK, Page, Visit, make_url, search_form, show_part
 from mdrecall.extras.page.read import make_urls
@@ -131,8 +132,7 @@ def _show_filters(visit: Visit) -> Html:
     if len(visit.memories.names) > 1:
         box = tag("input", type="checkbox", name="all", value="1", checked=bool(given.get("all")))
         fields.append(tag("label", box, " All memories"))
-    is_used = any(given.get(name) for name in FILTERS)
-    return tag("details", tag("summary", "Filters"), tag("div", fields, class_="row"), open=is_used, class_="filters")
+    return tag("details", tag("summary", "Filters"), tag("div", fields, class_="row"), class_="filters")
 
 
 def _choose(visit: Visit, name: str, label: str, choices: Mapping[str, str]) -> Html:
@@ -144,7 +144,8 @@ def _choose(visit: Visit, name: str, label: str, choices: Mapping[str, str]) -> 
 def _list_results(visit: Visit) -> Html:
     query = visit.query.get("q", "").strip()
     if not query:
-        return tag("p", _SUGGESTION, class_="quiet")
+        examples = offer_examples(visit, read_recent(visit, visit.memory.notes()))
+        return join(examples, tag("p", _SUGGESTION, class_="quiet"))
     answer = run_search(visit)
     if not answer:
         return join(_show_notices(answer), _show_nothing(visit, answer))
@@ -157,7 +158,7 @@ def _list_results(visit: Visit) -> Html:
         url = _narrow(visit, more="1", anchor="weaker")
         shown.append(tag("p", tag("a", f"Show {plural(answer.weaker, 'weaker one')}", href=url)))
     if weak:
-        shown += tag("h2", "Weaker", id="weaker"), cards.list(weak)
+        shown += tag("h2", "Also found", id="weaker"), cards.list(weak)
     return tag("div", tag("div", shown), _show_facets(visit, answer, cards.fields), class_="found")
 
 
@@ -213,17 +214,15 @@ class _Cards:
         return tag("ol", (self._show_card(hits) for hits in notes.values()), class_="results")
 
     def _show_card(self, hits: Sequence[SearchResult]) -> Html:
-        best = hits[0]
-        names, url = [show_day(best.date), *self._name(best)], result_url(self._visit, best)
-        heading = " · ".join(filter(None, names if len(hits) == 1 else names[:2]))
-        return tag(
-            "li",
-            tag("h2", tag("a", heading, href=url, class_="title")),
-            tag("span", best.workspace, class_="label") if best.workspace else None,
-            self._show_hit(best, url, names[2] if len(hits) > 1 else ""),
-            (self._show_hit(hit, result_url(self._visit, hit), self._name(hit)[1]) for hit in hits[1:]),
-            class_="panel result",
+        best, sections = hits[0], [self._name(hit)[1] for hit in hits]
+        heading = show_day(best.date), self._name(best)[0], "" if len(hits) > 1 else sections[0]
+        title = tag("a", " · ".join(filter(None, heading)), href=result_url(self._visit, best), class_="title")
+        # What the heading of the card says, or that of the hit above, is not said again.
+        shown = (
+            section * (section != above) for section, above in zip(sections, [heading[2], *sections], strict=False)
         )
+        workspace = tag("span", best.workspace, class_="label") if best.workspace else None
+        return tag("li", tag("h2", title), workspace, map(self._show_hit, hits, shown), class_="panel result")
 
     def _name(self, result: SearchResult) -> tuple[str, str]:
         """Return the title of a note, empty if it is only its date, and the headings above a hit."""
@@ -233,7 +232,8 @@ class _Cards:
         title = self.fields[_note_of(result)].title or first or drop_ending(posixpath.basename(result.path))
         return "" if _is_date(title, result.date) else title, section
 
-    def _show_hit(self, result: SearchResult, url: str, section: str) -> Html:
+    def _show_hit(self, result: SearchResult, section: str) -> Html:
+        url = result_url(self._visit, result)
         summary = tag("summary", *give_reason(result), ". ", tag("span", "Details", class_="more"))
         details = tag("details", summary, show_details(result, url), class_="why")
         heading = tag("h3", tag("a", section, href=url)) if section else None
@@ -243,23 +243,18 @@ class _Cards:
 
     def _show_passage(self, result: SearchResult) -> "Iterator[Html]":
         """Yield the lines that match and a few around them as Markdown, without the headings that are shown above."""
+        lines, above, front = result.snippet.split("\n"), result.heading.split(" › "), 0
         if result.start_line == 1 and (front := read_front_matter(result.snippet)[1]):
-            # Blank lines keep the numbers of those below. If it is all there is, it is shown without its dashes.
-            head, rest = result.snippet.split("\n")[:front], result.snippet.split("\n")[front:]
-            head = [" "] * front if any(map(str.strip, rest)) else [" ", *head[1:-1], " "]
-            result = result._replace(snippet="\n".join(head + rest))
-        above = result.heading.split(" › ")
+            # If it is all there is, it is shown without its dashes.
+            lines[:front] = [" "] * front if any(map(str.strip, lines[front:])) else [" ", *lines[1 : front - 1], " "]
+        # Blank lines keep the numbers of those below.
+        lines = [" " if line.startswith("#") and line.strip("# ") in above else line for line in lines]
         # Its headings are on another page, as are those of other parts of a note.
         urls = make_urls(self._visit._replace(name=result.workspace or self._visit.name), result.path, 2)
-        lines = [
-            ("" if line.startswith("#") and line.strip("# ") in above else line, is_match)
-            for line, is_match in find_lines(result, self._stems, _AROUND)
-        ]
-        # Only the headings may have matched.
-        is_all = not any(line and is_match for line, is_match in lines)
-        for is_gap, found in groupby(lines, lambda entry: entry[0] == "…"):
+        shown = find_lines(result._replace(snippet="\n".join(lines)), self._stems, _AROUND)
+        for is_gap, found in groupby(shown, lambda entry: entry[0] == "…"):
             group = list(found)
-            matching = {number for number, (_, is_match) in enumerate(group, 1) if is_match or is_all}
+            matching = {number for number, (_, is_match) in enumerate(group, 1) if is_match}
             if not is_gap:
                 yield self._render(dedent("\n".join(line for line, _ in group)), urls, self._mark, matching)
 
@@ -363,7 +358,7 @@ def _show_chosen(visit: Visit) -> Html | None:
     links = [
         tag("a", "× ", said, value, href=_narrow(visit, **{name: ""}), aria_label=f"Without {said}{value}")
         for name, said in FILTERS.items()
-        if (value := visit.query.get(name))
+        if (value := show_day(visit.query.get(name, "")))
     ]
     return tag("p", links, class_="chosen") if links else None
 

@@ -65,15 +65,10 @@ def get_theme(visit: Visit) -> Redirect:
 
 
 def _describe(visit: Visit, status: Status) -> Iterator[Row]:
-    which = (
-        "Every Markdown file in it is a note" if status.custom.get("wholeFolder") else "Notes are Markdown files in it"
-    )
-    folder = tag("span", visit.folder, class_="mono")
-    yield (
-        "Folder",
-        folder,
-        f"{which}; all else can be made again from them. Another one: `mdrecall ui --workspace PATH`.",
-    )
+    is_whole = status.custom.get("wholeFolder")
+    notes = "Every Markdown file in it is a note" if is_whole else "Notes are Markdown files in it"
+    about = f"{notes}; all else can be made again from them. Another one: `mdrecall ui --workspace PATH`."
+    yield "Folder", tag("span", visit.folder, class_="mono"), about
     is_local = status.provider in _LOCAL or status.requested_provider == "none"
     sent = "No text leaves this machine" if is_local else f"Texts of notes and questions are sent to {status.provider}"
     yield "Embeddings", _describe_search(status), f"{sent}. Change it with `memorySearch.provider`."
@@ -87,11 +82,7 @@ def _describe_conversations(visit: Visit) -> Row:
     if not visit.memory.settings.searches_sessions:
         return "Conversations", "not searched", change
     count = plural(len(visit.memory.sessions()), "conversation")
-    return (
-        "Conversations",
-        f"{count}, searched",
-        f"What you and agents have said is found; secrets are masked. {change}",
-    )
+    return "Conversations", f"{count}, searched", f"What was said is found; secrets are masked. {change}"
 
 
 def _describe_hosts(visit: Visit, loaded: Loaded) -> Row:
@@ -139,21 +130,17 @@ def _describe_state(visit: Visit, status: Status) -> Iterator[Row]:
 
 def _list_all(loaded: Loaded) -> Html:
     """Return every setting with its value, without secrets, and where the value is from."""
-    rows = []
-    about = list_settings()
+    rows: list[Row] = []
+    known = list_settings()
     for name, found in loaded.values.items():
         value = hide_secret(name, found.value)
         text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-        text = cut(shorten(text, loaded.home), _MAX_VALUE_CHARS)
-        meaning = tag("div", show_code(about[name].about), class_="quiet") if name in about else None
-        origin = tag("td", shorten(found.origin, loaded.home), class_="quiet" if found.origin == "default" else None)
-        rows.append(tag("tr", tag("td", tag("code", name), meaning), tag("td", text or "not set"), origin))
-    head = tag("thead", tag("tr", (tag("th", title, scope="col") for title in ("Setting", "Value", "From"))))
+        about = known[name].about if name in known else ""
+        about += f" From {shorten(found.origin, loaded.home)}." if found.origin != "default" else ""
+        rows.append((name, cut(shorten(text, loaded.home), _MAX_VALUE_CHARS) or "not set", about.strip()))
     files = ", ".join(shorten(path, loaded.home) for path in loaded.files) or "no file; each has its default"
-    table = tag("table", head, tag("tbody", rows))
-    box = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="All settings")
     said = tag("p", f"Read from: {files}.", class_="quiet")
-    return tag("details", tag("summary", f"All settings ({len(rows)})"), said, box, class_="all")
+    return tag("details", tag("summary", f"All settings ({len(rows)})"), said, _show_rows(rows), class_="all")
 
 
 def _describe_indexed(visit: Visit, status: Status) -> str:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.extras.page.html import Html, cut, join, plural, show_day, strip_markup, tag
-from mdrecall.extras.page.page import Page, Visit, show_pages
+from mdrecall.extras.page.page import Page, Visit, show_pages, show_turns
 from mdrecall.extras.page.read import summarize
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import calendar_date, day_number, format_day, month_length, note_day, weekday
@@ -31,8 +31,7 @@ def get_time(visit: Visit) -> Page:
     year = asked if 1 <= (asked := visit.number("year")) <= 9999 else calendar_date(
         max((day for day in days if day <= today), default=today))[0]  # fmt: skip
     years = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
-    links = (tag("a", n, href=visit.url("time", year=n), aria_current="true" if n == year else None) for n in years)
-    menu = tag("nav", links, class_="years", aria_label="Years")
+    menu = show_turns("Other years", {f"{each}": visit.url("time", year=each) for each in years if each != year})
     return Page(f"{year}", join(tag("h1", year), menu, _draw_year(visit, days, year, today)), "time")
 
 
@@ -81,7 +80,7 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
     summary = tag("p", f"{total} on {plural(len(own), 'day')}." if total else "Nothing in this year.", class_="quiet")
     legend = (tag("span", text, class_=f"heat{shade}") for shade, text in enumerate(_SHADES) if shade)
     about = tag("p", "Text of a day, compared with the other days of the year: ", legend, class_="legend quiet")
-    return join(summary, tag("div", months, class_="year", data_arrows="a"), about)
+    return join(summary, tag("div", months, class_="year", data_arrows="a"), about if own else None)
 
 
 def _item_url(visit: Visit, item: NoteFile | Conversation) -> str:
@@ -99,12 +98,12 @@ def _count(items: DayItems) -> str:
     return " and ".join(plural(count, noun) for noun, count in counts.items() if count)
 
 
-def _link_neighbours(visit: Visit, days: list[int], number: int) -> Html:
+def _link_neighbours(visit: Visit, days: list[int], number: int) -> Html | None:
     place, year = bisect_left(days, number), calendar_date(number)[0]
     before, after = days[:place][-1:], [day for day in days[place : place + 2] if day > number][:1]
-    links = {day: f"← {_name_day(day)}" for day in before} | {day: f"{_name_day(day)} →" for day in after}
-    turns = (tag("a", text, href=visit.url("day", day=format_day(day))) for day, text in links.items())
-    return tag("nav", tag("a", year, href=visit.url("time", year=year)), turns, class_="row", aria_label="Days")
+    links = {f"← {_name_day(day)}": day for day in before} | {f"{_name_day(day)} →": day for day in after}
+    urls = {text: visit.url("day", day=format_day(day)) for text, day in links.items()}
+    return show_turns("Days", {f"{year}": visit.url("time", year=year), **urls})
 
 
 def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
@@ -112,6 +111,8 @@ def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
     try:
         if isinstance(item, NoteFile):
             name, said = summarize(visit, item.path)
+            # A note that is called like its day does not say so below the day.
+            name = "Note" if name == show_day(visit.query.get("day", "")) else name
         else:
             name = item.title or "Conversation"
             text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text

@@ -84,7 +84,8 @@ if (!location.hash || !document.getElementById(location.hash.slice(1)))
 
 // Tasks: a tick is sent without leaving the page; what the answer shows stands in its place.
 document.addEventListener("submit", async (event) => {
-  if (event.target.id !== "tasks" || !event.submitter) return;
+  const replaced = event.target.dataset.replace;
+  if (!replaced || !event.submitter) return;
   event.preventDefault();
   const sent = new URLSearchParams(new FormData(event.target));
   sent.set("line", event.submitter.value);
@@ -92,7 +93,7 @@ document.addEventListener("submit", async (event) => {
   try {
     const reply = await fetch(event.target.action, { method: "POST", body: sent });
     const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-    for (const place of reply.ok ? ["#tasks", "article.note"] : ["main"])
+    for (const place of reply.ok ? replaced.split(",") : ["main"])
       document.querySelector(place).replaceWith(fresh.querySelector(place));
     (document.querySelector(`.task[value="${sent.get("line")}"]`) ?? document.querySelector("main")).focus();
   } catch {
