@@ -77,6 +77,8 @@ _VARYING = (
     # The settings have a record of their own.
     (r'(?s)(?<=<details class="all">).*?(?=</details>)', "(all settings)"),
     (r"process \d+", "process (id)"),
+    # Most days of the year are empty.
+    (r'(?:<span class="heat0[^>]*>\d+</span>)+', "(empty days)"),
     (r"(?<=time\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
 )
 

@@ -238,7 +238,7 @@ def _show_named(visit: Visit) -> Html | None:
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
     entries = tag("ul", (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED]), class_="places",
                   aria_label="What was forgotten")  # fmt: skip
-    note = tag("p", "Only hashes are kept, by which it is recognised if it comes back.", class_="quiet")
+    note = tag("p", "By the hashes that are kept, it is recognised if it comes back.", class_="quiet")
     return join(tag("h2", "What was forgotten"), note, entries) if forgotten else None
 
 

@@ -134,25 +134,19 @@ def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, st
 
 def _list_tasks(visit: Visit, recent: Sequence[RecentNote]) -> Html | None:
     tasks, titles = list(find_tasks(recent)), {note.path: read_title(text, note.path) for note, text, _ in recent}
-    rows = (
-        join(
-            _offer_tick(visit, note.path, line, said),
-            _link_line(visit, note.path, line, said, titles[note.path]),
-        )
-        for note, line, said in tasks[:_MAX_ROWS]
-    )
+    rows = (_show_task(visit, note.path, line, said, titles[note.path]) for note, line, said in tasks[:_MAX_ROWS])
     more = len(tasks) - _MAX_ROWS
     rest = tag("p", f"{more:,} more in the notes that changed last.", class_="quiet") if more > 0 else None
     return _show_list("Open tasks", rows, rest, class_="list tasks")
 
 
-def _offer_tick(visit: Visit, path: str, line: int, said: str) -> Html | None:
-    """Return a box that ticks a task in its note; None if it cannot be ticked, or has changed since it was read."""
-    known = find_known(visit, path) if visit.can_change else None
+def _show_task(visit: Visit, path: str, line: int, said: str, title: str) -> Html:
+    """Return a task, with a box that ticks it in its note if that can be changed, and still has it."""
+    known, task = find_known(visit, path) if visit.can_change else None, _link_line(visit, path, line, said, title)
     if known is None or said not in read_annotations("".join(known.text.split("\n")[line - 1 : line]))[0]:
-        return None
+        return task
     fields = html.hide(path=path, hash=known.hash, back="home")
-    return visit.form_tag("task", fields, html.show_box(line, is_done=False), data_replace=".columns")
+    return join(visit.form_tag("task", fields, html.show_box(line, is_done=False), data_replace=".columns"), task)
 
 
 def _link_line(visit: Visit, path: str, line: int, text: str, about: str) -> Html:

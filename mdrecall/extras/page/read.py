@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from urllib.parse import quote
 
 from mdrecall.errors import FileMissing, RecallError
@@ -23,7 +24,6 @@ _PER_PAGE = 50
 _FEW = 6
 #: As much of a note as its title and its first lines are looked for in.
 _FIRST_LINES, _FIRST_CHARS = 60, 4_000
-_LINKS = {"new": "New note", "trash": "Trash"}
 
 
 def get_notes(visit: Visit) -> Page:
@@ -46,8 +46,9 @@ def _offer_new(visit: Visit) -> Html:
     label = tag("label", "Add to today’s note", for_="today", class_="hidden")
     add = visit.form_tag("append", label, field, tag("p", tag("button", "Add")), class_="panel")
     today = tag("details", tag("summary", "Add to today’s note", class_="button plain"), add)
-    links = (tag("a", name, href=visit.url(view), class_="button plain") for view, name in _LINKS.items())
-    return tag("div", today, links, class_="row actions")
+    new = tag("a", "New note", href=visit.url("new"), class_="button plain")
+    trash = tag("a", "Trash", href=visit.url("trash"), class_="button plain")
+    return tag("div", today, new, trash, class_="row actions")
 
 
 def _show_folder(visit: Visit, notes: Sequence[NoteFile]) -> Html:
@@ -331,21 +332,24 @@ def get_conversation(visit: Visit) -> Page:
         session, limit=limit, offset=offset, record=only or record or None, session_key=visit.session_key
     )
     about = found.conversation
-    known = (about.host or about.channel, about.folder, about.branch, plural(found.total, "message"))
+    days = [each.day for each in found.messages] or [""]
+    known = (show_day(days[0]), about.host or about.channel, about.folder, about.branch)
     secrets = "secrets are masked" if found.is_redacted else ""
-    messages = (_show_message(visit, each, is_cited=each.number == record) for each in found.messages)
+    # The first day is said above all messages, another one above its first message.
+    new = (day if day != last else "" for last, day in zip(days[:1] + days, days, strict=False))
+    messages = map(partial(_show_message, visit), found.messages, new)
     before = found.total - found.after - len(found.messages)
     older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
     turns = (("← Earlier", older, before > 0), ("Later →", newer, found.after))
     urls = {title: visit.url("conversation", session=session, offset=at) for title, at, is_there in turns if is_there}
     links = show_turns("Messages", urls)
-    title = about.title or f"Conversation, {show_day(found.messages[0].day) if found.messages else session}"
-    facts = tag("p", " · ".join(filter(None, (*known, secrets))), class_="quiet where")
+    title, count = about.title or "Conversation", plural(found.total, "message")
+    facts = tag("p", " · ".join(filter(None, (*known, count, secrets))), class_="quiet where")
     body = join(tag("h1", title), facts, links, tag("div", messages, class_="talk"), links)
     return Page(title[:80], body, "time")
 
 
-def _show_message(visit: Visit, message: TranscriptRecord, *, is_cited: bool) -> Html:
+def _show_message(visit: Visit, message: TranscriptRecord, day: str) -> Html:
     only, rest = visit.query.get("only"), None
     text = html.cut(message.text, _MAX_ALONE if only else _MAX_CHARS)
     if len(message.text) > len(text):
@@ -353,5 +357,6 @@ def _show_message(visit: Visit, message: TranscriptRecord, *, is_cited: bool) ->
         # A message that is shown alone has no page with more of it.
         link = None if only else tag("a", "Show all of it", href=url)
         rest = tag("p", f"{len(message.text):,} characters. ", link, class_="quiet")
-    head = tag("p", tag("strong", message.speaker), f" {show_day(message.day)}", class_="quiet first")
+    head = tag("p", tag("strong", message.speaker), f" {show_day(day)}" if day else None, class_="quiet first")
+    is_cited = message.number == visit.number("record")
     return tag("article", head, tag("p", text, class_="passage"), rest, class_="panel notice" if is_cited else "panel")

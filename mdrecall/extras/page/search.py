@@ -57,8 +57,6 @@ _ROLES = frozenset(("User", "Assistant"))
 _TITLE_CHARS = 2
 #: The part of a note that says what it is called, and mostly its tags.
 _HEAD_BYTES = 2_000
-#: What the page says before anything was asked.
-_SUGGESTION = "Ask a question, or type a name or a date. Press / to come back here, ↓ and ↑ to move among results."
 #: Words of a query that weigh less are not worth naming; of long questions only some are named.
 _MIN_WEIGHT, _MAX_WORDS = 0.05, 5
 #: From which likeness on a passage is called similar in meaning, and close.
@@ -145,7 +143,8 @@ def _list_results(visit: Visit) -> Html:
     query = visit.query.get("q", "").strip()
     if not query:
         examples = offer_examples(visit, read_recent(visit, visit.memory.notes()))
-        return join(examples, tag("p", _SUGGESTION, class_="quiet"))
+        keys = "Press / to come back here, ↓ and ↑ to move among results."
+        return join(examples, tag("p", "Ask a question, or type a name or a date. ", keys, class_="quiet"))
     answer = run_search(visit)
     if not answer:
         return join(_show_notices(answer), _show_nothing(visit, answer))

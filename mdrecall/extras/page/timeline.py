@@ -22,7 +22,7 @@ _FIRST_LINES, _MAX_LINE_CHARS = 5, 160
 #: The notes of one day, and then its conversations.
 DayItems: TypeAlias = list[NoteFile | Conversation]
 #: What each shade says, from the lightest: the days that hold anything are divided into quarters.
-_SHADES = ("nothing", "little", "some", "much", "most")
+_SHADES = ("little", "some", "much", "most")
 
 
 def get_time(visit: Visit) -> Page:
@@ -78,7 +78,7 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
     total = _count([each for items in own.values() for each in items])
     summary = tag("p", f"{total} on {plural(len(own), 'day')}." if total else "Nothing in this year.", class_="quiet")
-    legend = (tag("span", text, class_=f"heat{shade}") for shade, text in enumerate(_SHADES) if shade)
+    legend = (tag("span", text, class_=f"heat{shade}") for shade, text in enumerate(_SHADES, 1))
     about = tag("p", "Text of a day, compared with the other days of the year: ", legend, class_="legend quiet")
     return join(summary, tag("div", months, class_="year", data_arrows="a"), about if own else None)
 
