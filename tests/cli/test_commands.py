@@ -37,31 +37,6 @@ def test_a_process_of_its_own_says_the_same_as_main(
     assert run_process(*arguments) == run(*arguments)
 
 
-def test_search_takes_words_without_quotes_and_a_query_option(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "the walrus sleeps")
-    assert run("search", "sleeping", "walrus").code == 0
-    assert run("search", "zebra", "--query", "walrus").code == 0
-    assert run("search", "--query", "--walrus").code == 2
-    assert run("search", "--query=--walrus").code == 0
-
-
-def test_search_that_finds_nothing_says_why_and_exits_with_1(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "text")
-    ran = run("search", "zebra", "--mode", "keyword")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "Nothing in the memory matches these words: try others, or part of a name.\n"
-
-
-def test_get_prints_the_very_lines(workspace: Workspace, run: Run) -> None:
-    workspace.write("memory/a.md", "one\ntwo\nthree\n")
-    assert run("get", "memory/a.md").out == "one\ntwo\nthree\n"
-    assert run("get", "memory/a.md", "--from", "2", "--lines", "1").out == "two\n"
-    ran = run("get", "memory/a.md", "--from", "2", "--lines", "1", "--json")
-    assert ran.json == {
-        "path": "memory/a.md", "text": "two", "from": 2, "lines": 1, "totalLines": 3, "truncated": False, "nextFrom": 3,
-    }  # fmt: skip
-
-
 def test_get_past_the_end_says_how_long_the_file_is(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "one\n")
     ran = run("get", "memory/a.md", "--from", "9")
@@ -75,39 +50,6 @@ def test_get_refuses_with_one_sentence_and_exit_code_2(workspace: Workspace, run
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("mdrecall: ")
     assert "Traceback" not in ran.err
-
-
-def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "text")
-    assert run("index").out.startswith("Indexed 1 file as 1 chunk in")
-    assert "(no changes)" in run("index").out
-    (workspace.path / "MEMORY.md").unlink()
-    assert "There are no notes to index" in run("index").err
-    workspace.write("MEMORY.md", "text")
-    run("index")
-    (report,) = run("index", "--force", "--json").json
-    assert report == {
-        "agentId": "main", "files": 1, "chunks": 1,
-        "added": 0, "changed": 0, "removed": 0, "unchanged": 1, "left": 0, "failed": [], "kept": [], "issues": [],
-        "changes": [], "rebuilt": True, "unembedded": 0, "unencoded": 0,
-    }  # fmt: skip
-
-
-def test_index_with_a_bad_file_goes_on_and_exits_with_2(workspace: Workspace, run: Run) -> None:
-    workspace.configure("{mdrecall: {maxFileBytes: 10}}")
-    workspace.write("memory/big.md", "x" * 100)
-    workspace.write("memory/a.md", "walrus")
-    ran = run("index")
-    assert ran.code == 2
-    assert "1 file as 1 chunk" in ran.out
-    assert "memory/big.md" in ran.err
-    assert run("search", "walrus").code == 0
-
-
-STATUS_KEYS = {
-    "backend", "provider", "requestedProvider", "files", "chunks", "dirty", "workspaceDir", "dbPath",
-    "extraPaths", "model", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom", "storage",
-}  # fmt: skip
 
 
 def test_status_of_several_agents_reports_each(workspace: Workspace, run: Run) -> None:
@@ -140,17 +82,6 @@ def test_config_show_tells_where_each_value_came_from(workspace: Workspace, run:
         "key": "memorySearch.query.minScore", "value": 0.01, "origin": "default",
     }  # fmt: skip
     assert values["memorySearch.remote.apiKey"]["value"] == "***"
-
-
-def test_config_check_lists_every_problem_of_every_agent(workspace: Workspace, run: Run) -> None:
-    assert run("config", "check").code == 0
-    workspace.configure("""{memorySearch: {qery: 1}, agents: {list: [
-        {id: "a", memorySearch: {query: {minScore: 5}}}, {id: "b", memorySearch: {sources: ["x"]}}]}}""")
-    ran = run("config", "check")
-    assert ran.code == 2
-    assert "did you mean query?" in ran.err
-    assert "must be a number from 0 to 1" in ran.err
-    assert "one of memory, sessions" in ran.err
 
 
 def test_a_provider_of_an_older_version_is_an_error_of_the_settings_and_a_search_answers(
@@ -247,12 +178,6 @@ def test_a_demo_that_cannot_be_copied_leaves_nothing_behind(
     assert not (workspace.path / "sample").exists()
 
 
-def test_a_mistyped_command_suggests_the_right_one(run: Run) -> None:
-    ran = run("serch", "x")
-    assert ran.code == 2
-    assert "Did you mean `mdrecall search`?" in ran.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -279,15 +204,6 @@ def test_bad_input_is_named_and_exits_with_2(workspace: Workspace, run: Run, arg
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
-
-
-def test_a_search_can_be_limited_to_days(workspace: Workspace, run: Run) -> None:
-    for day in ("2026-03-01", "2026-03-02", "2026-03-03"):
-        workspace.write(f"memory/{day}.md", "the walrus sleeps\n")
-    ran = run("search", "walrus", "--since", "2026-03-02", "--until", "2 March 2026", "--json")
-    assert [(result["path"], result["date"]) for result in ran.json["results"]] == [
-        ("memory/2026-03-02.md", "2026-03-02")
-    ]
 
 
 def test_a_workspace_that_is_a_file_is_named(workspace: Workspace, run: Run) -> None:
@@ -557,11 +473,6 @@ def test_odd_output_is_never_a_traceback(workspace: Workspace, command: str) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_options_before_the_command_are_explained(workspace: Workspace, run: Run) -> None:
-    ran = run("--workspace", str(workspace.path), "search", "x")
-    assert (ran.code, "The command comes first" in ran.err) == (2, True)
-
-
 def test_control_characters_in_notes_and_names_do_not_reach_the_terminal(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/fake\n0.999  MEMORY.md#L1.md", "walrus \x1b[2J\x07 here")
     ran = run("search", "walrus")
@@ -590,15 +501,6 @@ def test_get_of_an_endless_line_says_that_it_was_cut(workspace: Workspace, run: 
     ran = run("get", "MEMORY.md")
     assert len(ran.out) == 50_001
     assert ran.err == "Cut after 50,000 characters. Read on in the same line with --from 1 --from-char 50000.\n"
-
-
-def test_search_says_when_a_note_could_not_be_read(workspace: Workspace, run: Run) -> None:
-    workspace.configure("{mdrecall: {maxFileBytes: 20}}")
-    workspace.write("memory/a.md", "walrus")
-    workspace.write("memory/big.md", "walrus " * 100)
-    ran = run("search", "walrus")
-    assert (ran.code, "memory/big.md has 700 bytes" in ran.err) == (0, True)
-    assert run("search", "walrus", "--json").json["issues"][0]["path"] == "memory/big.md"
 
 
 def test_a_folder_that_cannot_be_made_for_the_demo_is_named_with_the_reason(workspace: Workspace, run: Run) -> None:
@@ -639,38 +541,12 @@ def test_a_deleted_current_folder_does_not_matter(workspace: Workspace, tmp_path
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["search", "x", "-n", "0"],
-        ["search", "x", "--min-score", "2"],
-        ["get", "MEMORY.md", "--from", "0"],
-        ["get", "MEMORY.md", "--form"],
-    ],
-)
-def test_wrong_options_are_told_in_json_too(workspace: Workspace, run: Run, arguments: list[str]) -> None:
-    workspace.write("MEMORY.md", "text")
-    ran = run(*arguments, "--json")
-    assert ran.code == 2
-    assert ran.json["error"]["type"] == "UsageError"
-    assert arguments[-1] in ran.json["error"]["message"]
-
-
 def test_two_agents_on_one_folder_have_an_index_each(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "walrus")
     config = workspace.home / "c.json"
     config.write_text('{"agents": {"list": [{"id": "a"}, {"id": "b"}]}}')
     for more in (["--config", str(config), "--agent", "a"], ["--config", str(config), "--agent", "b"], []):
         assert run("search", "walrus", *more).code == 0
-
-
-def test_config_check_names_a_missing_workspace_and_goes_on(workspace: Workspace, run: Run) -> None:
-    agents = [{"id": "x", "workspace": "/no/where"}, {"id": "y", "memorySearch": {"query": {"minScore": "a"}}}]
-    workspace.configure(json.dumps({"agents": {"list": agents}}))
-    ran = run("config", "check")
-    assert ran.code == 2
-    assert "/no/where" in ran.err
-    assert "minScore" in ran.err
 
 
 def test_config_check_reports_mistyped_names_in_a_file_that_is_named(workspace: Workspace, run: Run) -> None:
@@ -710,11 +586,6 @@ def test_sessions_are_listed_with_their_size_and_none_is_an_exit_code(workspace:
     ran = run("sessions", "list")
     assert ran.code == 0
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d +12\.3 kB  talk\n", ran.out)
-
-
-def test_the_status_names_the_plugin_that_provides_the_memory(run: Run) -> None:
-    (record,) = run("status", "--json").json
-    assert record["plugin"] == {"id": "memory-core", "diagnostics": []}
 
 
 @pytest.mark.parametrize("port", ["0", "8000", "65535"])

@@ -1,16 +1,11 @@
 """``mdrecall doctor`` as a process: what it finds, and that it says the way out."""
 
-import argparse
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import apsw
-import pytest
 
-from mdrecall.cli import status as doctor
-from mdrecall.doctor import Finding
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
 from tests.reliability.content import files_beside
@@ -47,23 +42,6 @@ def test_where_all_is_well_every_check_says_so(workspace: Workspace, run: Run, t
     assert files_beside(workspace.index) == []
 
 
-def test_the_json_has_every_finding(workspace: Workspace, run: Run) -> None:
-    workspace.write("memory/a.md", "walrus")
-    workspace.write("memory/b.md", "penguin")
-    workspace.configure("{memorySearch: {query: {maxResults: 3}}}")
-    ran = run("doctor", "--json")
-    assert ran.code == 0
-    assert [finding["check"] for finding in ran.json] == CHECKS
-    for finding in ran.json:
-        assert finding.keys() == {"agentId", "check", "verdict", "said", "mend"}
-        assert (finding["agentId"], finding["verdict"], finding["mend"]) == ("main", "good", "")
-        assert finding["said"]
-    said = {finding["check"]: finding["said"] for finding in ran.json}
-    assert "mdrecall.json" in said["configuration"]
-    assert said["notes"] == f"2 in {workspace.path}"
-    assert "offline" in said["embeddings"]
-
-
 def test_a_workspace_without_notes_is_fine_and_a_hint_says_where_they_go(workspace: Workspace, run: Run) -> None:
     (workspace.path / "memory").mkdir()
     ran = run("doctor")
@@ -73,34 +51,12 @@ def test_a_workspace_without_notes_is_fine_and_a_hint_says_where_they_go(workspa
     assert ran.out.endswith("\nNo errors, 1 warning.\n")
 
 
-def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, run: Run) -> None:
-    workspace.configure("{memorySearch: {qery: 1, query: {minScore: 5}}}")
-    ran = run("doctor")
-    assert ran.code == 2
-    assert [line[:2] + line[2:16].strip() for line in lines(ran)] == [
-        "✓ program:", "✗ configuration:", "✗ configuration:"]  # fmt: skip
-    assert "did you mean query?" in ran.out
-    assert "must be a number from 0 to 1" in ran.out
-    assert "mdrecall config schema" in ran.out
-    assert ran.out.endswith("\n2 errors.\n")
-    (found, _) = wrong(run("doctor", "--json"))
-    assert "mdrecall.json" in found["said"]
-
-
 def test_where_the_configuration_is_missing_that_is_said_of_the_agent_that_is_asked_for(run: Run) -> None:
     for arguments, agent in ((), ""), (("--agent", "ada"), "ada"):
         ran = run("doctor", "--json", "--config", "nowhere.json", *arguments)
         assert ran.code == 2
         assert [finding["agentId"] for finding in ran.json[:2]] == [agent, agent]
         assert [finding["check"] for finding in wrong(ran)] == ["configuration"]
-
-
-def test_a_missing_workspace_is_named(run: Run, tmp_path: Path) -> None:
-    ran = run("doctor", "--json", "--workspace", str(tmp_path / "nowhere"))
-    assert ran.code == 2
-    (found,) = wrong(ran)
-    assert (found["check"], str(tmp_path / "nowhere") in found["said"]) == ("workspace", True)
-    assert found["mend"]
 
 
 def test_a_memory_that_is_switched_off_is_named(workspace: Workspace, run: Run) -> None:
@@ -185,25 +141,6 @@ def test_several_agents_are_checked_one_after_the_other(workspace: Workspace, ru
     assert "✗" not in first
     assert "✗ workspace:" in second
     assert run("doctor", "--config", str(config), "--agent", "one").code == 0
-
-
-@pytest.mark.parametrize(
-    ("agents", "headings"), [(["one"], []), (["one", "two"], ["Agent one", "Agent two"])], ids=["one", "several"]
-)
-def test_only_several_agents_have_headings_and_json_has_none(
-    agents: list[str],
-    headings: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(doctor, "choose_agents", lambda options: agents)
-    monkeypatch.setattr(doctor, "_examine_all", lambda options, agent: [Finding("notes", "good", "2 in a folder")])
-    assert doctor.run_doctor(argparse.Namespace(json=False)) == 0
-    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
-    assert doctor.run_doctor(argparse.Namespace(json=True)) == 0
-    assert [finding["agentId"] for finding in json.loads(capsys.readouterr().out)] == agents
 
 
 def test_an_index_whose_folder_is_gone_is_named(workspace: Workspace, run: Run, tmp_path: Path) -> None:

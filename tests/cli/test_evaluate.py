@@ -89,26 +89,6 @@ def answered(run: Run, *arguments: str) -> Any:
     return ran.json
 
 
-LISTED = """\
-  –  giraffe
-       expected memory/sea.md; no results (no_match)
-  1  where does the walrus sleep
-  1  gull chips
-  1  zebra
-  2  walrus ice
-       expected memory/land.md; the first result was memory/sea.md#L1-L7"""
-
-
-def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace, run: Run) -> None:
-    ran = run("eval", "q.jsonl")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.split("\n\n")[:2] == ["5 questions, 1 missed", LISTED]
-    bars = [line.split() for line in ran.out.split("\n\n")[-1].splitlines()]
-    assert [(bar[-1], len(bar[-2]) if "█" in bar[-2] else 0) for bar in bars] == [
-        ("3", 36), ("1", 12), ("0", 0), ("0", 0), ("1", 12)
-    ]  # fmt: skip
-
-
 def test_questions_that_no_note_answers_are_told_apart(notes: Workspace, run: Run) -> None:
     with (notes.path / "q.jsonl").open("a") as file:
         file.write('{"query": "unicorn walrus", "expect": []}\n{"query": "dragon", "expect": []}\n')

@@ -27,35 +27,6 @@ def notes(workspace: Workspace) -> list[Path]:
     return sorted((workspace.path / "memory").glob("*.md"))
 
 
-def test_check_says_whether_it_is_time_and_why(run: Run) -> None:
-    now = run("flush", "check", "--total-tokens", "180000")
-    assert (now.code, now.err) == (0, "")
-    assert now.out.startswith("Flush now (180,000 tokens")
-    later = run("flush", "check", "--total-tokens", "1000", "--json")
-    assert later.code == 1
-    assert later.json == {"run": False, "why": "1,000 tokens are below 176,000", "trigger": ""}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--heartbeat"], "heartbeat"),
-        (["--cli-provider"], "command-line"),
-        (["--sandboxed", "--workspace-access", "ro"], "sandbox"),
-        (["--stale"], "not known"),
-        (["--reserve-tokens", "5000", "--context-window", "1000000"], "below 976,000"),
-    ],
-)
-def test_check_without_a_session_goes_by_its_options(run: Run, arguments: list[str], said: str) -> None:
-    ran = run("flush", "check", "--total-tokens", "190000", *arguments)
-    assert ran.code == 1
-    assert said in ran.out
-
-
-def test_the_size_of_a_transcript_can_be_given(run: Run) -> None:
-    assert run("flush", "check", "--transcript-bytes", "2097152", "--json").json["trigger"] == "size"
-
-
 def test_a_session_is_flushed_once_in_a_cycle(workspace: Workspace, run: Run) -> None:
     claw = workspace.home / ".openclaw"
     sessions = claw / "agents/main/sessions/sessions.json"

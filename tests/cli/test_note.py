@@ -19,26 +19,6 @@ def test_what_is_noted_is_found(workspace: Workspace, run: Run) -> None:
     assert run("search", "tea").code == 0
 
 
-def test_a_note_goes_where_it_is_told(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "# Team\n")
-    assert run("note", "--file", "MEMORY.md", "Bo keeps the keys").out == "Added to MEMORY.md#L3.\n"
-    assert run("note", "--file", "people", "Ana").out == "Added to memory/people.md#L1.\n"
-    assert run("note", "--file", "2026-02-10", "met").out == "Added to memory/2026-02-10.md#L1.\n"
-    assert (workspace.path / "MEMORY.md").read_text() == "# Team\n\nBo keeps the keys\n"
-
-
-def test_the_json_has_the_lines(workspace: Workspace, run: Run) -> None:
-    workspace.write("memory/a.md", "## One\n\nx\n")
-    told = run("note", "--file", "a", "## One\n\nx\n## Two\n\ny\nz", "--json").json
-    assert told == {
-        "path": "memory/a.md", "bytes": 13, "skipped": ["## One"], "startLine": 5, "endLine": 8,
-        "citation": "memory/a.md#L5-L8",
-    }  # fmt: skip
-    again = run("note", "--file", "a", "## Two\n\ny\nz", "--json")
-    assert (again.code, again.json) == (0, {"path": "memory/a.md", "bytes": 0, "skipped": ["## Two"]})
-    assert run("note", "--file", "a", "## Two\n\ny\nz").out == "memory/a.md already says that.\n"
-
-
 def test_what_a_note_says_already_is_skipped_and_named(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "## One\n\nx\n")
     ran = run("note", "--file", "a", "## One\n\nx\n## Two\n\ny")

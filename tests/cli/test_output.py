@@ -112,20 +112,9 @@ def test_a_result_names_its_speaker_and_its_day_where_its_lines_and_its_path_do_
     assert lines[4].endswith("Zoo › Pool")
 
 
-def test_an_explanation_is_a_line_for_each_part_that_has_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    why = (("words", 0.2, "the passage has walrus 60%"), ("coverage", 0.6, ""), ("decay", 0.5, "age reduces it"))
-    print_answer(SearchAnswer((result(why=why),)), "pool")
-    assert capsys.readouterr().out.splitlines()[3:] == ["    why: the passage has walrus 60%", "    age reduces it"]
-
-
 def test_a_caution_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     print_answer(SearchAnswer((result(),), caution="Not sure."), "a")
     assert capsys.readouterr().err == "Not sure.\n"
-
-
-def test_a_good_answer_says_nothing_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(),)), "pool")
-    assert capsys.readouterr().err == ""
 
 
 def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,16 +59,6 @@ def test_with_yes_all_that_belongs_to_the_index_goes_and_nothing_else(
     assert "memory/a.md" in run("search", "walrus").out
 
 
-def test_in_json_each_agent_has_its_files(index: Path, run: Run) -> None:
-    size = index.stat().st_size
-    ran = run("reset", "-y", "--json")
-    expected = [{"agentId": "main", "deleted": True, "files": [{"path": str(index), "bytes": size}]}]
-    assert (ran.code, ran.json) == (0, expected)
-    assert not index.exists()
-    ran = run("reset", "-y", "--json")
-    assert (ran.code, ran.json) == (0, [{"agentId": "main", "deleted": False, "files": []}])
-
-
 def test_where_there_is_no_index_there_is_nothing_to_ask(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "walrus")
     ran = run("reset")

@@ -73,14 +73,6 @@ def test_a_record_that_is_too_long_is_read_on_in_it(run: Run, talk: Path) -> Non
     assert shown + rest.removeprefix("6  ") == f"User: {text}\n"
 
 
-def test_history_begins_with_the_newest_and_says_how_to_read_earlier_ones(run: Run, talk: Path) -> None:
-    newest = run("sessions", "history", "talk", "--limit", "4")
-    assert newest.out.splitlines()[-2:] == ["5  user  2026-02-10", "    Good night."]
-    assert newest.err == "Read earlier ones with --offset 4.\n"
-    rest = run("sessions", "history", "talk", "--offset", "4")
-    assert (rest.out, rest.err) == ("1  user  2026-02-10\n    Where is the key?\n", "")
-
-
 def test_tools_of_a_coding_agent_are_not_there_and_that_is_said(run: Run, workspace: Workspace) -> None:
     write_host(workspace.home, "claude-code", folder=str(workspace.path))
     run("hosts", "follow", "claude-code")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.status import _format_batch, _format_beside, _rows
+from mdrecall.cli.status import _format_beside, _rows
 from mdrecall.types.sync import Status
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -285,18 +285,3 @@ def test_a_provider_that_another_stands_in_for_is_named(workspace: Workspace, ru
 )
 def test_an_embedder_beside_is_told_with_what_is_missing(beside: dict[str, Any], told: str) -> None:
     assert _format_beside({"provider": "encoder", "model": "small", **beside}, 3) == told
-
-
-@pytest.mark.parametrize(
-    ("batch", "told"),
-    [
-        ({}, ""),
-        ({"jobs": 1, "texts": 2}, "1 job running with 2 texts"),
-        (
-            {"jobs": 2, "texts": 1, "lastError": "No.", "failures": 1},
-            "2 jobs running with 1 text; 1 failure, last: No.",
-        ),
-    ],
-)
-def test_batches_are_told_with_their_last_error(batch: dict[str, Any], told: str) -> None:
-    assert _format_batch(batch) == told

@@ -8,7 +8,6 @@ from mdrecall.config.settings import ExtraPath, list_settings
 from mdrecall.errors import ConfigError
 from tests.config import files_below, folder, loaded, nested, openclaw_home, value, write
 
-SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
 MAX = "memorySearch.query.maxResults"
 
 #: What the settings that have no default of their own become, because of others.

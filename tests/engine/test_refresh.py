@@ -190,9 +190,6 @@ def test_vectors_are_made_until_the_caller_or_the_memory_stops() -> None:
     assert seen == [False, True, True]
 
 
-HINDERED = (Issue("index.sqlite", "may be behind the notes: It is so. Wait."),)
-
-
 def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
     done: list[object] = []
 

@@ -110,13 +110,6 @@ class ProviderServer:
             return [*([] if how == "batch" else self._direct), *([] if how == "direct" else self.batch.embedded)]
 
     @property
-    def busy_s(self) -> float:
-        """How long requests were inside the server, from the first line read to the last byte written; those only that
-        are over, so ask when the server has stopped."""
-        with self.lock:
-            return sum(request.ended - request.began for request in self.requests if request.ended is not None)
-
-    @property
     def most_at_once(self) -> int:
         """How many requests were inside the server at the same time, at most."""
         with self.lock:

@@ -26,12 +26,6 @@ def real_tools() -> Tools:
     return find_tools()
 
 
-@pytest.fixture(scope="session")
-def real_qmd(real_tools: Tools) -> str:
-    """The path of the real qmd."""
-    return real_tools.qmd
-
-
 @pytest.fixture
 def agent(real_tools: Tools, tmp_path: Path) -> Agent:
     """A real qmd with an index of its own, still empty."""
