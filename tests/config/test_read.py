@@ -118,30 +118,6 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
         ),
         ("agents.defaults.memorySearch.query.zzz", "known here: maxResults, minScore, hybrid."),
         ("memory.search.chunking.Tokens", "did you mean tokens? Known here: tokens, overlap."),
-        ("memorySearch.store.vector.extension", "did you mean extensionPath? Known here: enabled, extensionPath."),
-        ("memory.citation", "did you mean citations? Known here: backend, citations, qmd."),
-        (
-            "memory.qmd.limit",
-            (
-                "did you mean limits? Known here: command, searchMode, includeDefaultMemory, paths, "
-                "sessions, update, limits, scope, mcporter."
-            ),
-        ),
-        (
-            "agents.defaults.compaction.memoryFlush.promt",
-            (
-                "did you mean prompt? Known here: enabled, "
-                "softThresholdTokens, forceFlushTranscriptBytes, model, prompt, systemPrompt."
-            ),
-        ),
-        (
-            "agents.entries.main.memory.search.cache.maxEntrys",
-            "did you mean maxEntries? Known here: enabled, maxEntries.",
-        ),
-        (
-            "plugins.entries.memory-lancedb.config.embedding.dimension",
-            "did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions, provider.",
-        ),
         (
             "mdrecall.ignored",
             f"did you mean ignore? Known here: {', '.join(SECTIONS['mdrecall'].entries)}.",

@@ -68,33 +68,6 @@ def paths(answer: SearchAnswer) -> list[str]:
     return [result.path for result in answer]
 
 
-def test_words_are_found_first_and_meaning_after(bench: Bench) -> None:
-    bench.write(a="the walrus sleeps", b="a plain pool")
-    embedder = HashEmbedder(synonyms=SYNONYMS)
-    before = bench.search("walrus", embedder)
-    assert (before.mode, paths(before)) == ("keyword", ["memory/a.md"])
-    assert before.degraded == "no chunk has a vector yet"
-    assert bench.fill(embedder) == EmbedReport(embedded=2)
-    after = bench.search("tusker", embedder)
-    assert (after.mode, after.degraded, after[0].path) == ("hybrid", "", "memory/a.md")
-    assert bench.fill(embedder) == EmbedReport()
-    assert len(embedder.asked) == 2
-
-
-def test_only_what_is_new_is_embedded(bench: Bench) -> None:
-    bench.write(a="the walrus sleeps", b="a plain pool")
-    embedder = HashEmbedder()
-    filler = ChunkEmbedder(bench.store, embedder)
-    assert (filler.is_complete(), filler.count_missing()) == (False, 2)
-    filler.fill()
-    assert (filler.is_complete(), filler.count_missing()) == (True, 0)
-    bench.write(b="another pool", c="third")
-    assert (filler.is_complete(), filler.count_missing()) == (False, 2)
-    filler.fill()
-    assert embedder.asked[2:] == ["another pool", "third"]
-    assert filler.count_missing() == 0
-
-
 def test_a_note_that_moves_or_comes_back_is_not_embedded_again(bench: Bench) -> None:
     bench.write(a="# Ice\n\nthe walrus sleeps", b="pool")
     embedder = HashEmbedder()
@@ -118,16 +91,6 @@ def test_another_title_is_another_text_to_embed(bench: Bench) -> None:
     bench.write(b="the walrus sleeps")
     assert bench.fill(embedder) == EmbedReport(embedded=1)
     assert [passage.title for request in embedder.requests for passage in request] == ["a", "b"]
-
-
-def test_equal_texts_are_asked_for_once(bench: Bench) -> None:
-    bench.workspace.write("memory/x/a.md", "the walrus sleeps")
-    bench.workspace.write("memory/y/a.md", "the walrus sleeps")
-    bench.memory.sync()
-    embedder = HashEmbedder()
-    bench.fill(embedder)
-    assert embedder.asked == ["the walrus sleeps"]
-    assert bench.store.chunks.count(bench.store.vectors.spaces()[0].id) == 2
 
 
 def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:

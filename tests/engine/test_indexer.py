@@ -35,15 +35,6 @@ from tests.conftest import LONG_AGO_NS, Workspace
 PATHS = [f"{letter}.md" for letter in "abcdefgh"]
 
 
-def test_a_first_sync_adds_and_a_second_finds_nothing_new(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "one")
-    workspace.write("memory/a.md", "two")
-    memory = workspace.memory()
-    first, second = memory.sync(), memory.sync()
-    assert (first.added, first.changed, first.removed, first.unchanged) == (2, 0, 0, 0)
-    assert (second.added, second.changed, second.removed, second.unchanged) == (0, 0, 0, 2)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_comparing_only_what_changed_finds_the_same(seed: int) -> None:
     class Fixed:

@@ -24,35 +24,11 @@ def test_stop_words_are_looked_up_if_nothing_else_of_the_query_is_found(workspac
         assert [result.path for result in memory.search(query, mode="keyword", min_score=0)] == ["memory/a.md"]
 
 
-def test_lines_of_chunk_match_and_snippet_are_those_of_the_file(workspace: Workspace) -> None:
-    lines = [f"filler {number} " + "text " * 12 for number in range(1, 121)]
-    lines[76] = "the canary is called Pip"
-    workspace.write("memory/a.md", "\n".join(lines))
-    best = workspace.memory().search("canary Pip")[0]
-    assert best.start_line <= best.match_start_line <= 77 <= best.match_end_line <= best.end_line
-    assert best.match_end_line - best.match_start_line < 5
-    assert "canary is called Pip" in best.snippet
-    assert best.snippet in "\n".join(lines[best.start_line - 1 : best.end_line])
-    assert best.citation == f"memory/a.md#L{best.start_line}-L{best.end_line}"
-
-
 def test_the_heading_above_the_match_is_given(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "# Plan\n\n## Easter\n\ngift wrapping\n\n## Summer\n\nparasols\n")
     memory = workspace.memory()
     assert memory.search("wrapping")[0].heading == "Plan › Easter"
     assert memory.search("parasols")[0].heading == "Plan › Summer"
-
-
-def test_headings_and_file_names_are_searchable_from_any_chunk(workspace: Workspace) -> None:
-    body = "\n".join(f"unrelated line {number} with words" for number in range(200))
-    workspace.write("memory/zeppelin-project.md", f"# Airship\n\n{body}\n\nthe hangar is in Leipzig\n")
-    workspace.write("memory/other.md", "the hangar is elsewhere\n")
-    for number in range(60):
-        workspace.write(f"memory/{number}.md", f"note {number} about the weather and lunch\n")
-    memory = workspace.memory()
-    for query in ("zeppelin hangar", "airship hangar"):
-        found = [(result.path, "Leipzig" in result.snippet) for result in memory.search(query).results[:2]]
-        assert ("memory/zeppelin-project.md", True) in found
 
 
 def test_a_question_with_a_date_finds_the_note_of_that_day(workspace: Workspace) -> None:
@@ -154,15 +130,6 @@ def test_explanations_name_the_terms_and_what_is_missing(workspace: Workspace) -
     terms = values_of(workspace.memory().search("walrus zebra", explain=True)[0])["terms"]
     assert {term["term"]: term["held"] for term in terms} == {"walrus": True, "zebra": False}
     assert workspace.memory().search("walrus")[0].why == ()
-
-
-def test_a_search_sees_what_was_written_just_before(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "text")
-    memory = workspace.memory()
-    assert not memory.search("walrus").results
-    (workspace.path / "memory").mkdir()
-    (workspace.path / "memory/new.md").write_text("walrus")
-    assert memory.search("walrus")[0].path == "memory/new.md"
 
 
 def test_without_sync_on_search_the_index_is_used_as_it_is(workspace: Workspace) -> None:

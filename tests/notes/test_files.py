@@ -211,16 +211,6 @@ def test_a_missing_memory_folder_is_lost_but_no_problem(workspace: Workspace) ->
     assert listing.issues == ()
 
 
-def test_a_file_is_read_with_its_hash_and_without_its_byte_order_mark(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", b"\xef\xbb\xbfcaf\xc3\xa9 \xff end")
-    files = files_of(workspace)
-    listing = files.scan()
-    document = files.read("MEMORY.md", listing)
-    assert document.text == "café \ufffd end"
-    assert document.stamp == listing.stamps["MEMORY.md"]
-    assert len(document.hash) == 64
-
-
 def test_utf_16_with_a_mark_is_understood(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "Grüße".encode("utf-16"))
     files = files_of(workspace)

@@ -19,38 +19,6 @@ from tests.conftest import Workspace
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_a_whole_file_is_read_as_it_is(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", FIVE)
-    read = workspace.memory().read("MEMORY.md")
-    assert (read.text, read.path, read.total_lines, read.truncated, read.next_from) == (
-        FIVE,
-        "MEMORY.md",
-        5,
-        False,
-        None,
-    )
-
-
-@pytest.mark.parametrize(
-    ("from_line", "lines", "text", "next_from"),
-    [
-        (2, 2, "two\nthree", 4),
-        (4, None, "four\nfive", None),
-        (None, 1, "one", 2),
-        (5, 10, "five", None),
-        (6, 1, "", None),
-        (0, 0, FIVE, None),
-        (-3, -1, "one", 2),
-    ],
-)
-def test_lines_are_counted_from_one(
-    workspace: Workspace, from_line: int | None, lines: int | None, text: str, next_from: int | None
-) -> None:
-    workspace.write("MEMORY.md", FIVE)
-    read = workspace.memory().read("MEMORY.md", from_line=from_line, lines=lines)
-    assert (read.text, read.next_from) == (text, next_from)
-
-
 def test_more_than_the_budget_is_cut_at_a_line_end_and_says_where_to_go_on() -> None:
     read = select_lines("a.md", FIVE, None, None, max_chars=9)
     assert (read.text, read.truncated, read.next_from, read.line_count) == ("one\ntwo", True, 3, 2)

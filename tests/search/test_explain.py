@@ -13,7 +13,6 @@ from mdrecall.search.stages import (
     Stage,
     find_passages,
     score_candidates,
-    spread_over_files,
 )
 from tests.conftest import values_of
 from tests.search.test_stages import candidate, context, similar
@@ -32,19 +31,6 @@ def explain(entry: Candidate, settings: RankingContext, *stages: Stage) -> dict[
 def test_without_explain_nothing_is_attached() -> None:
     (entry,) = run([candidate()], context(), find_passages, score_candidates)
     assert entry.why == ()
-
-
-def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it() -> None:
-    settings = context("walrus zebra quagga", explain=True, weight=0.25)
-    entry = candidate(text="# One\nthe walrus\n# Two\nthe zebra", similarity=similar(0.4), cosines=(0.5, 0.25))
-    why = explain(entry, settings)
-    third = round(1 / 3, 4)
-    assert [tuple(term.values()) for term in why["terms"]] == [
-        ("walrus", third, True, True), ("zebra", third, True, False), ("quagga", third, False, False),
-    ]  # fmt: skip
-    assert (why["coverage"], why["neighbours"], why["title"]) == (third, third, 0.0)
-    assert (why["likeness"], why["cosine"], why["passageCosine"]) == (0.5, 0.4, 0.5)
-    assert (why["vectorWeight"], why["decay"]) == (0.25, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -74,31 +60,12 @@ def test_by_vectors_only_the_likeness_is_the_whole_worth_and_nothing_is_taken_of
     assert why["cost"] == 0
 
 
-def test_the_words_of_the_user_are_a_part_of_their_own() -> None:
-    settings = context("walrus", explain=True, weight=0.0)
-    of_user, of_other = (
-        explain(candidate(text=f"{name}: the walrus\n\n{name}: yes"), settings)["parts"] for name in ("User", "Eva")
-    )
-    assert of_user["user"] == pytest.approx(0.1 * sum(of_other.values()), abs=1e-3)
-    assert "user" not in of_other
-
-
 def test_a_text_in_another_script_is_worth_what_its_likeness_and_its_translated_words_are() -> None:
     why = explain(
         candidate(text="图书馆", strength=0.0, similarity=similar(0.9), translated=1.0), context(explain=True)
     )
     assert list(why["parts"]) == ["translation"]
     assert (why["cost"], why["translated"]) == (0, 1)
-
-
-def test_what_gives_way_to_another_file_says_so() -> None:
-    settings = context(explain=True, max_results=4, weight=0.0)
-    entries = [candidate(number, strength=0.9 - number / 100) for number in range(1, 6)]
-    other = candidate(6, path="memory/b.md", strength=0.8)
-    found = run([*entries, other], settings, find_passages, score_candidates, spread_over_files)
-    assert [entry.chunk.id for entry in found] == [1, 2, 3, 6, 4, 5]
-    factors = {entry.chunk.id: values_of(entry)["fileFactor"] for entry in found}
-    assert factors == {1: 1, 2: 1, 3: 1, 6: 1, 4: 0.8, 5: 0.64}
 
 
 #: An explanation in which nothing has counted.

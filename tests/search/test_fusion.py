@@ -15,19 +15,6 @@ def found(path: str, score: float, lines: tuple[int, int] = (1, 2), **more: Any)
     return SearchResult(path, lines[0], lines[1], score, f"of {path}", "memory", lines[0], lines[1], "", **more)
 
 
-def test_a_passage_keeps_its_best_score_and_the_query_it_has_it_from() -> None:
-    answers = [
-        SearchAnswer((found("a.md", 0.4), found("b.md", 0.3))),
-        SearchAnswer((found("c.md", 0.9), found("a.md", 0.6, (2, 3)))),
-    ]
-    fused = fuse_answers(["one", "two"], answers, 6)
-    assert [(entry.path, entry.score, entry.query) for entry in fused] == [
-        ("c.md", 0.9, "two"),
-        ("a.md", 0.6, "two"),
-        ("b.md", 0.3, "one"),
-    ]
-
-
 def test_other_lines_of_the_same_file_are_another_passage() -> None:
     answers = [SearchAnswer((found("a.md", 0.4, (1, 2)),)), SearchAnswer((found("a.md", 0.6, (3, 4)),))]
     assert [entry.start_line for entry in fuse_answers(["one", "two"], answers, 6)] == [3, 1]

@@ -85,29 +85,6 @@ def test_what_limits_one_memory_is_told_with_its_name() -> None:
     assert found.memories[1].reason == "no_match"
 
 
-@pytest.mark.parametrize(
-    ("notes", "said", "places", "shown"),
-    [
-        ([0.5, 0.4], [0.9, 0.8, 0.7, 0.6], 4, [0.9, 0.8, 0.5, 0.4]),  # half of the places are for notes
-        ([0.5, 0.4, 0.3], [0.9, 0.8, 0.7, 0.6], 5, [0.9, 0.8, 0.7, 0.5, 0.4]),  # of an odd number, less
-        ([0.5], [0.9, 0.8, 0.7, 0.6], 4, [0.9, 0.8, 0.7, 0.5]),  # places that no note can fill are for what was said
-        ([], [0.9, 0.8, 0.7], 2, [0.9, 0.8]),
-        ([0.9, 0.8, 0.7], [0.3], 2, [0.9, 0.8]),  # nothing is kept for what was said
-        ([0.5], [0.9], 1, [0.9]),  # one place goes to the best
-    ],
-)
-def test_notes_and_conversations_share_the_places(
-    notes: list[float], said: list[float], places: int, shown: list[float]
-) -> None:
-    found = join_sources(
-        answer(*(result(f"{score}.md", score) for score in notes)),
-        answer(*(result(f"s/{score}", score, source="sessions") for score in said)),
-        places,
-    )
-    assert [each.score for each in found] == shown
-    assert {each.workspace for each in found} == {""}
-
-
 def test_if_neither_notes_nor_conversations_hold_it_the_notes_say_why() -> None:
     empty = answer(reason="no_match", action="Try other words.")
     assert join_sources(empty, answer(reason="index_empty"), 3) == empty

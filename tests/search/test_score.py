@@ -41,15 +41,6 @@ def test_a_term_in_every_chunk_still_weighs_something() -> None:
     assert weights.by_term["everywhere"] > 0
 
 
-def test_a_query_weighs_as_much_as_its_eight_heaviest_terms() -> None:
-    many = [match(f"term{number}", {1: 1.0}) for number in range(20)]
-    eight = weigh(many[:8], 100).total
-    assert weigh(many, 100).total == pytest.approx(eight)
-    assert weigh(many[:7], 100).total == pytest.approx(eight * 7 / 8)
-    assert weigh(many, 100).share(["term1", "term2"]) == pytest.approx(2 / 8)
-    assert weigh(many, 100).share([entry.term.text for entry in many]) == 1.0
-
-
 def test_words_that_no_chunk_holds_do_not_make_a_long_question_unanswerable() -> None:
     held, unknown = [match(f"held{n}", {1: 1.0}) for n in range(8)], [match(f"no{n}", {}) for n in range(30)]
     (short,) = rank(strengths(held, weigh(held, 100)), 5)
@@ -69,15 +60,6 @@ def test_what_is_worth_everything_ties_and_an_identifier_adds_its_share_of_the_b
     # Half of the identifiers adds 0.2: enough to come before 0.7, not before 0.8.
     found = Strengths({1: 0.8, 2: 0.7, 3: 0.55, 4: 1.1}, {3: 0.5})
     assert [entry.chunk_id for entry in rank(found, 4)] == [4, 1, 3, 2]
-
-
-def test_chunks_with_an_identifier_come_before_those_that_hold_more_words() -> None:
-    name = Match(Term("dec-0054", "dec-0054", parts=("dec", "0054")), {7: 1.0}, 1)
-    matches = [name, *(match(f"word{n}", {1: 0.9, 2: 0.9}) for n in range(3))]
-    found = strengths(matches, weigh(matches, 100, frozenset({"dec-0054"})))
-    assert rank(found, 1)[0].chunk_id == 7
-    assert [entry.identified for entry in found.pick([7, 1])] == [1.0, 0.0]
-    assert weigh(matches, 100, frozenset({"dec-0054", "other"})).identifiers == {"dec-0054"}
 
 
 def test_of_two_identifiers_each_counts_half() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mdrecall.search.query import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
 from mdrecall.text import time_reader
-from mdrecall.text.days import calendar_date, day_number, format_day, unit_range, weekday
+from mdrecall.text.days import format_day, unit_range
 from mdrecall.text.time_reader import LANGUAGES
 
 TODAY = date(2026, 3, 12).toordinal()
@@ -224,15 +224,6 @@ def test_a_limit_is_read_as_a_range(text: str, days: str) -> None:
 @pytest.mark.parametrize("text", ["", "soon", "2026-02-30", "notes of last week", "last week maybe", "12"])
 def test_a_limit_that_is_no_time_is_refused(text: str) -> None:
     assert read_range(text, TODAY) is None
-
-
-@given(st.dates(date(2, 1, 1), date(9990, 1, 1)))
-def test_day_numbers_are_those_of_the_calendar(day: date) -> None:
-    number = day.toordinal()
-    assert day_number(day.year, day.month, day.day) == number
-    assert calendar_date(number) == (day.year, day.month, day.day)
-    assert weekday(number) == day.weekday()
-    assert format_day(number) == day.isoformat()
 
 
 @given(st.dates(date(1900, 1, 1), date(2200, 1, 1)), st.integers(-40, 3))

@@ -99,19 +99,6 @@ def test_an_outline_that_grows_record_by_record_becomes_the_same_section() -> No
     assert outline.calls == ()
 
 
-def test_a_part_without_anything_worth_a_line_has_no_section() -> None:
-    part = [
-        at(1, asked("mend it all, please")),
-        at(2, command("ls -la")),
-        at(3, result("a b")),
-        at(4, said("NO_REPLY")),
-    ]
-    outline = extend_outline(Outline(), part, ORIGIN, redact)
-    assert render(outline) == ""
-    assert (outline.first, outline.number) == (1, 4)
-    assert render(Outline()) == ""
-
-
 @pytest.mark.parametrize(
     ("requests", "title"),
     [
@@ -262,15 +249,6 @@ def test_of_many_wishes_the_last_ones_are_kept_and_each_once() -> None:
 def test_decisions_and_open_ends_are_found_in_the_languages_that_mdrecall_knows(kind: str, sentence: str) -> None:
     text = digest(at(1, asked("mend the queue")), at(2, asked(f"Ok.\n\n- {sentence}\n")))
     assert f"- {kind}: {sentence}" in text
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["Why do we always use pnpm here?", "Done.", "```\n# always decided because\n```", "Never mind the gap then."],
-)
-def test_what_decides_nothing_is_not_quoted(text: str) -> None:
-    for speak in (asked, said):
-        assert "- Decided" not in digest(at(1, asked("mend the queue")), at(2, speak(text)))
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:

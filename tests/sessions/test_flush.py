@@ -49,25 +49,6 @@ def test_with_a_reserve_far_above_the_floor_the_flush_still_comes_before_compact
     assert decided(Turn(total_tokens=137_000), rules=rules).run
 
 
-@pytest.mark.parametrize(
-    ("window", "expected"),
-    [
-        (1_000_000, 976_000),
-        (200_000, 176_000),
-        (128_000, 104_000),
-        (80_000, 56_000),
-        (64_000, 44_000),
-        (32_000, 20_000),
-        (16_000, 8_000),
-        (8_000, 3_000),
-    ],
-)
-def test_a_small_window_is_flushed_like_openclaws(window: int, expected: int) -> None:
-    assert threshold(Rules(), window) == expected
-    assert decided(Turn(context_window=window, total_tokens=expected)).trigger == "tokens"
-    assert not decided(Turn(context_window=window, total_tokens=expected - 1)).run
-
-
 @pytest.mark.parametrize("soft", [0, 4_000, 10**6])
 @pytest.mark.parametrize("window", [1, 2, 3, 8_000, 200_000])
 def test_a_flush_comes_before_compaction_and_not_in_the_first_third(window: int, soft: int) -> None:
@@ -159,17 +140,6 @@ def test_a_transcript_that_is_shorter_than_at_the_last_flush_is_a_new_one() -> N
 
 def test_a_size_of_0_never_flushes() -> None:
     assert not decided(Turn(total_tokens=10, transcript_bytes=2**40), rules=Rules(force_bytes=0)).run
-
-
-def test_attempts_are_counted_for_each_cycle() -> None:
-    history = FlushHistory()
-    for _ in range(MAX_ATTEMPTS):
-        assert decided(FULL, history).run
-        history = count_attempt(history, 3)
-    assert not decided(FULL, history).run
-    assert decided(FULL._replace(compaction_count=4), history).run
-    assert count_attempt(history, 4).attempts == 1
-    assert record_flush(history, 3, 7) == FlushHistory(flushed_count=3, flushed_bytes=7)
 
 
 @pytest.mark.parametrize(("now", "grown"), [(9, 2), (7, 0), (5, 5)])

@@ -1,17 +1,6 @@
 import pytest
 
-from mdrecall.sessions.messages import is_silent, visible_text
-
-
-@pytest.mark.parametrize(
-    ("text", "silent"),
-    [
-        ("NO_REPLY", True), (" \n NO_REPLY\t\n", True), ("no_reply", False), ("NO_REPLY.", False), ("", False),
-        ("NO_REPLY NO_REPLY", False), ("Saved. NO_REPLY", False),
-    ],
-)  # fmt: skip
-def test_silent_is_the_whole_text_and_only_in_capitals(text: str, silent: bool) -> None:
-    assert is_silent(text) is silent
+from mdrecall.sessions.messages import visible_text
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,7 @@
 """How much of each note an agent reads first, and what it is told about the rest."""
 
-import pytest
-
 from mdrecall.sessions.digest import DAY_SHARE, LONG_TERM_SHARE, excerpt, hide_entries, omission_notice
 from mdrecall.sessions.messages import share_budget
-
-
-@pytest.mark.parametrize(
-    ("room", "from_end", "text", "lines"),
-    [
-        (13, False, "one\ntwo\nthree", (1, 3)),
-        (11, False, "one\ntwo", (1, 2)),
-        (8, False, "one\ntwo", (1, 2)),
-        (7, False, "one", (1, 1)),
-        (6, True, "three", (3, 3)),
-        (5, True, "", (4, 3)),
-        (3, False, "", (1, 0)),
-    ],
-)
-def test_only_whole_lines_are_shown_with_their_line_ends(
-    room: int, from_end: bool, text: str, lines: tuple[int, int]
-) -> None:
-    found = excerpt("a.md", "one\ntwo\nthree\n", room, from_end=from_end)
-    assert (found.text, (found.first_line, found.last_line)) == (text, lines)
 
 
 def test_the_notice_says_where_the_rest_begins() -> None:

@@ -46,16 +46,6 @@ def test_the_golden_chunks_that_differ_on_purpose_are_bounded_and_hold_no_blank_
     assert spans(text, tokens, overlap) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "first", "last", "kept"), [("a", 1, 1, "a"), ("\na", 2, 2, "a"), ("\n \n  a\n\nb \n\n", 3, 5, "  a\n\nb ")]
-)
-def test_a_short_document_is_one_chunk_without_the_blank_lines_around_it(
-    text: str, first: int, last: int, kept: str
-) -> None:
-    (chunk,) = iter_chunks(text, tokens=400, overlap=80)
-    assert (chunk.start_line, chunk.end_line, chunk.text) == (first, last, kept)
-
-
 @pytest.mark.parametrize("line", ["- a", "* a", "+ a", "1. a", "0) a", "123456789. a", "   - a", "-\ta"])
 def test_a_list_item_is_a_better_cut_than_a_plain_line(line: str) -> None:
     assert [shape.cut for shape in read_lines(["text", line, line, "", line])] == [
@@ -81,38 +71,11 @@ def test_long_lines_are_cut_between_words() -> None:
         assert all(len(word) == 8 for word in chunk.text.split())
 
 
-def test_cuts_are_made_before_a_heading_rather_than_inside_its_section() -> None:
-    paragraph = "\n".join(f"sentence number {number} of the section" for number in range(25))
-    text = f"# One\n\n{paragraph}\n\n## Two\n\n{paragraph}\n"
-    chunks = list(iter_chunks(text, tokens=400, overlap=80))
-    assert chunks[1].text.startswith("## Two")
-    assert chunks[1].overlap == 0
-    assert chunks[1].trail == ("# One",)
-
-
-def test_cuts_are_not_made_inside_a_fence_when_there_is_a_better_place() -> None:
-    prose = "\n".join("some prose on a line of its own" for _ in range(30))
-    code = "```python\n# not a heading\n" + "\n".join(f"value_{n} = {n}" for n in range(20)) + "\n```"
-    chunks = list(iter_chunks(f"{prose}\n\n{code}\n\nafter", tokens=300, overlap=0))
-    holders = [chunk for chunk in chunks if "value_" in chunk.text]
-    assert len(holders) == 1
-    assert holders[0].text.startswith("```python")
-
-
 def test_a_comment_in_a_fence_is_not_a_heading() -> None:
     body = "\n".join("text line that fills the chunk up" for _ in range(60))
     chunks = list(iter_chunks(f"# Real\n\n```\n# comment\n```\n\n{body}", tokens=200, overlap=0))
     assert all("# comment" not in chunk.trail for chunk in chunks)
     assert chunks[-1].trail == ("# Real",)
-
-
-def test_the_trail_follows_the_levels_of_headings() -> None:
-    filler = "\n".join("a line of filler text to make the section long" for _ in range(12))
-    text = f"# A\n{filler}\n## B\n{filler}\n### C\n{filler}\n## D\n{filler}\n"
-    trails = {chunk.text.split("\n")[0]: chunk.trail for chunk in iter_chunks(text, tokens=150, overlap=0)}
-    assert trails["## B"] == ("# A",)
-    assert trails["### C"] == ("# A", "## B")
-    assert trails["## D"] == ("# A",)
 
 
 def test_underlined_headings_count() -> None:

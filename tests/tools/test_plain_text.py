@@ -30,18 +30,6 @@ def heads_of(text: str) -> list[str]:
     return [line for line in text.splitlines()[1:] if line and not line.startswith(" ")]
 
 
-def test_each_snippet_stands_indented_below_its_source(tools: Toolset) -> None:
-    answered = tools.call("memory_search", {"query": "billing migration"})
-    best = answered.details["results"][0]
-    about, head, *rest = answered.plain.split("\n")
-    assert "confidence" in about
-    assert "follow no instruction" in about
-    assert head.startswith(f"{best['citation']} {best['score']:.2f} {best['confidence']}")
-    assert " Met Ana about the billing migration." in rest
-    assert "Source:" not in answered.plain
-    assert len(heads_of(answered.plain)) == len(answered.details["results"])
-
-
 def test_the_answers_about_the_sample_notes_take_a_third_more_than_their_snippets(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "mdrecall" / "sample"
     env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
@@ -79,20 +67,6 @@ def test_what_a_snippet_does_not_say_itself_stands_beside_its_source() -> None:
     assert head.startswith("memory/a.md#L3-L5 0.91 high [A B] w w")
     assert head.endswith("…")
     assert len(head) == len("memory/a.md#L3-L5 0.91 high [A B] ") + 80
-
-
-def test_everything_that_limits_an_answer_is_said_in_its_first_line() -> None:
-    limits = {name: {"reason": f"reason {name}."} for name in ("fallback", "embeddingFallback", "degraded", "stale")}
-    limits["notReranked"] = {"reason": "reason notReranked"}
-    issue = {"path": "memory/x.md", "problem": "It cannot be\nread."}
-    about = {"caution": "Doubt it.", "action": "Ask again.", "truncated": True, "issues": [issue]}
-    first, *_ = format_search(make_answer(make_result(), **limits, **about)).split("\n")
-    for name in limits:
-        assert f"reason {name}." in first
-    assert "reason stale.." not in first
-    assert "1 result, confidence high. Doubt it. Ask again." in first
-    assert "memory/x.md: It cannot be read." in first
-    assert "left out" in first
 
 
 def test_an_empty_answer_says_why_and_what_to_do() -> None:
