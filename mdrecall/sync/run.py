@@ -219,7 +219,13 @@ class MemorySync:
 
     def confirm(self) -> None:
         """Say that everything that was forgotten is cleared on this machine; the next sync tells the others."""
+        from mdrecall.store.sqlite.sidecar_files import delete_all, find_orphans
+
         with self._hold_lock():
+            # Of a folder that was renamed, the index by its old name would keep the text.
+            for path, workspace in find_orphans(os.path.join(self._state_dir, "index")):
+                if workspace in self.state["places"]:
+                    delete_all(path)
             self.state["cleared"] = self.count_forgotten()[0]
             self._save()
 
@@ -233,9 +239,8 @@ class MemorySync:
 
     def list_waiting(self) -> list[str]:
         """Return the notes that were changed here since the last sync."""
-        base, here = self._base(), self._read_here()
-        paths = (path for path in {**base, **here} if base.get(path) != here.get(path))
-        return sorted(path for path in paths if is_note(path) and path not in self._held)
+        changed = {path for path, _ in self._base().items() ^ self._read_here().items() if is_note(path)}
+        return sorted(changed - self._held)
 
     def _save(self) -> None:
         # Values are replaced, never changed, so that a copy of the mapping is enough.
@@ -274,6 +279,7 @@ class MemorySync:
             raise SyncError(f"{self.workspace} is not synced with other machines.", hint="Set up sync first.")
         with self._hold_lock():
             result = self._exchange(is_leaving=is_leaving)
+            self.state["places"] = sorted({*self.state.get("places", ()), self.workspace})
             self._save()
             if self._is_rewritten:
                 # Another machine has replaced the history, so that what it forgot is in none.
@@ -328,9 +334,8 @@ class MemorySync:
         raise SyncError("Other machines were faster every time.", hint="Try again, or delete a stale *.lock there.")
 
     def _report(self, received: Iterable[str], sent: Iterable[str]) -> SyncResult:
-        came, went = (sorted(path for path in paths if not path.startswith(RECORDS)) for paths in (received, sent))
-        must_clear = self.count_forgotten()[0] > self.state.get("cleared", 0)
-        return SyncResult(tuple(came), tuple(went), tuple(self._problems), must_clear)
+        came, went = (tuple(sorted(path for path in one if not path.startswith(RECORDS))) for one in (received, sent))
+        return SyncResult(came, went, tuple(self._problems), self.count_forgotten()[0] > self.state.get("cleared", 0))
 
     def count_forgotten(self) -> tuple[int, int]:
         """Return how often something was forgotten on other machines, and on this one."""
@@ -557,12 +562,13 @@ class MemorySync:
             staged = os.path.join(self.folder, state["stage"][path])
             try:
                 if now.get(path) == final.get(path):
-                    _mark(staged, is_there=path not in final)
+                    (Path(staged).unlink if path in final else Path(staged).touch)()
                 else:
                     self._write_file(path, now.get(path), final.get(path), staged)
             except FileChanged:
                 # If it was moved and put back, it counts as unwritten again.
-                _mark(staged, is_there=path in final)
+                with suppress(FileNotFoundError):
+                    (Path(staged).touch if path in final else Path(staged).unlink)()
                 return False
             except WriteError as error:
                 self._hold(path, f"{error} It is not synced.")
@@ -614,11 +620,6 @@ class MemorySync:
             editing.move_over(self.workspace, path, staged, editing.hash_content(now))
         else:
             editing.create_note(self.workspace, path, staged)
-
-
-def _mark(staged: str, *, is_there: bool) -> None:
-    """Have a file in the stage or not, which says if the note that it is for was written."""
-    Path(staged).touch() if is_there else Path(staged).unlink(missing_ok=True)
 
 
 def is_note(path: str) -> bool:

@@ -22,7 +22,7 @@ REST_S = 5.0
 #: A session that starts so soon after a sync needs no other one.
 _RECENT_S = 60.0
 #: After a failure the next try waits for a minute, then twice as long each time, up to an hour.
-_LONGEST_PAUSE_S = 3600.0
+_LONGEST_S = 3600.0
 
 
 def locate(settings: Settings) -> str:
@@ -55,8 +55,7 @@ def start_soon(settings: Settings, *, is_news: bool = True) -> None:
     folder = locate(settings)
     if not folder or os.path.exists(os.path.join(folder, PAUSED)) or (not is_news and age_of(folder) < _RECENT_S):
         return
-    tries = read_failure(folder)[0]
-    if tries and age_of(folder, FAILED) < min(30.0 * 2 ** min(tries, 10), _LONGEST_PAUSE_S):
+    if (tries := read_failure(folder)[0]) and age_of(folder, FAILED) < min(30.0 * 2 ** min(tries, 10), _LONGEST_S):
         return
     about = ("--workspace", settings.workspace, "--agent", settings.agent_id)
     with suppress(OSError):

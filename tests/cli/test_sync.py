@@ -134,7 +134,7 @@ def list_revisions(home: Home, server: Server | None) -> dict[str, int]:
         """
         with psycopg.connect(server.dsn) as db:
             return dict(db.execute(statement, (str(home.folder),)).fetchall())
-    index = next(home.folder.rglob("*.sqlite"))
+    index = load(env=home.env, workspace=str(home.notes)).settings.index_path
     with closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as db:
         return dict(db.execute("SELECT path, revision FROM documents").fetchall())
 
@@ -161,6 +161,8 @@ def test_wherever_the_memory_is_kept_one_sync_forgets_and_indexes_nothing_else(
     one.run("sync", "init", url)
     two.run("sync", "join", url)
     if where == "renamed":
+        # The index of the folder's old name has the text, too.
+        two.run("index")
         two.notes = two.notes.rename(two.folder / "elsewhere")
     elif where == "moved":
         two.configure({"memorySearch": {"store": {"path": str(two.folder / "other/index-of-{agentId}.sqlite")}}})
