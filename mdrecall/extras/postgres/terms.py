@@ -1,6 +1,6 @@
 """The terms of the index: which chunks hold a word, a name or a beginning, and how much each is about it.
 
-Not Postgres's own full-text search: docs/decisions/own-terms-in-postgres.md says why.
+Not Postgres's own full-text search: docs/decisions/README.md says why.
 
 New chunks become a *block*, together with the smaller blocks before it. A block never changes, but for the list of its
 chunks that are gone. It knows a chunk by its *place*, from 0 on. Its occurrences are sorted by term and place, and lie
