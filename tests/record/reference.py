@@ -22,8 +22,11 @@ _INTRODUCTION = """\
 # Every setting
 
 This page is generated. [Configuration](config.md) says where settings come from; `mdrecall config show` prints those in
-use, and `mdrecall config schema` prints a schema for editors. Where nothing else is said, a setting is a text.
+use, and `mdrecall config schema` prints a schema for editors. Where nothing else is said, a setting is a text, or takes
+what its default shows: true or false, or a whole number.
 """
+
+_SHOWN_BY_DEFAULT = ("true or false", "a whole number of at least 0")
 
 
 def options_of(command: str) -> list[argparse.Action]:
@@ -61,8 +64,8 @@ def settings_page() -> str:
 def _values(setting: Setting) -> str:
     """Return what a setting accepts and its default, as far as its description does not show them."""
     default = "" if setting.default in (None, "") else f"default `{json.dumps(setting.default, ensure_ascii=False)}`"
-    is_clear = setting.rule.accepts == "a string" or (default and setting.rule.accepts == "true or false")
-    accepts = "" if is_clear else setting.rule.accepts
+    is_clear = setting.rule.accepts == "a string" or (default and setting.rule.accepts in _SHOWN_BY_DEFAULT)
+    accepts = "" if is_clear else setting.rule.accepts.removeprefix("a whole number of " if default else "")
     values = "; ".join(filter(None, (accepts, default)))
     return f" *{values[0].upper()}{values[1:]}.*" if values else ""
 
