@@ -1,4 +1,4 @@
-"""What a memory does when its provider fails: every fault with its expected outcome, and the table in the docs."""
+"""What a memory does when its provider fails: every fault with its expected outcome."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -21,13 +21,6 @@ KINDS: tuple[Kind, ...] = ("openai", "openai-compatible", "voyage", "mistral", "
 #: One provider for each wire shape: behind the client the others run the same code.
 SHAPES: tuple[Kind, ...] = ("openai", "gemini", "ollama")
 BUSY: tuple[Kind, ...] = ("openai", "openai-compatible", "voyage", "mistral", "gemini")
-
-IN_WORDS: dict[Outcome, str] = {
-    "used": "used",
-    "again": "retried within the same sync",
-    "next sync": "reported; the next sync catches up",
-    "words": "reported; keyword search answers",
-}
 
 
 class Row(NamedTuple):
@@ -116,13 +109,3 @@ ROWS = (
     Row("vectors of zeros", faults.zero_vectors, "next sync", "words", WrongAnswer),
     Row("empty vectors", faults.empty_vectors, "next sync", "words", WrongAnswer),
 )  # fmt: skip
-
-
-def table() -> str:
-    """The table as docs/providers.md must have it: what goes wrong in the same way is one row."""
-    groups: dict[str, list[str]] = {}
-    for row in ROWS:
-        error = f"`{row.error.__name__}`" if row.error else "–"
-        groups.setdefault(f"{IN_WORDS[row.once]} | {IN_WORDS[row.always]} | {error}", []).append(row.what)
-    lines = ["| what goes wrong | once | every time | error |", "| --- | --- | --- | --- |"]
-    return "\n".join([*lines, *(f"| {'; '.join(what)} | {outcome} |" for outcome, what in groups.items())])

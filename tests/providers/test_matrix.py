@@ -21,7 +21,7 @@ from mdrecall.types.sync import SyncReport
 from tests.conftest import Workspace
 from tests.embed.asking import address_of, asking, embed, everything_said
 from tests.providers import faults
-from tests.providers.matrix import KINDS, ROWS, SHAPES, Row, table
+from tests.providers.matrix import KINDS, ROWS, SHAPES, Row
 from tests.providers.server import KEY, Kind, ProviderServer
 
 LONG_S = 60.0
@@ -239,9 +239,3 @@ def test_the_error_is_what_the_docs_say_and_nothing_behind_it_shows_a_key(
         assert scene.host_for(row) in str(caught.value), kind
         said = everything_said(caught.value) + scene.log.text
         assert (KEY in said, OWN in said) == (False, False), kind
-
-
-def test_the_docs_have_the_table() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
-    between = text.split("<!-- faults -->\n")[1].split("\n<!-- end of faults -->")[0]
-    assert between == table()
