@@ -267,7 +267,7 @@ ROOMS = {
     "extras/gguf": (754, 4),
     "extras/imports": (969, 6),
     "extras/lancedb": (1455, 6),
-    "extras/page": (3229, 13),
+    "extras/page": (3228, 13),
     "extras/postgres": (2342, 5),
     "extras/qmd": (2984, 13),
     "hosts": (2651, 13),

@@ -373,6 +373,12 @@ def test_a_note_fits_a_phone_whatever_is_in_it(site: Site, page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_front_matter_that_is_shown_above_leaves_no_gap(site: Site, page: Page) -> None:
+    site.workspace.write("memory/a.md", "---\ntitle: A\ntags: [x]\n---\nFirst.\n")
+    open_page(site, page, "note?path=memory/a.md")
+    assert page.locator("article p").all_inner_texts() == ["First."]
+
+
 def test_a_task_below_another_is_further_in(site: Site, page: Page) -> None:
     site.workspace.write("memory/plan.md", "- one\n- [ ] two\n  - [ ] three\n")
     open_page(site, page, "note?path=memory/plan.md")

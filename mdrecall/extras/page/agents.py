@@ -146,10 +146,10 @@ def _show_line(visit: Visit, line: dict[str, Any]) -> Html:
 def link_shown(visit: Visit, line: dict[str, Any], text: str = "") -> Html:
     """Return a link to where a line stands that an agent was shown: its text, or what its note is called."""
     path, first, _ = parse_citation(line["citation"])
-    if path.startswith("sessions/"):
-        url = visit.url("conversation", session=path, record=first)
-        return tag("a", text or "Conversation", href=url, title=path)
-    return tag("a", text or read_title("", path), href=visit.url("note", path=path, from_=first), title=path)
+    is_note = not path.startswith("sessions/")
+    url = visit.url("note", path=path, from_=first) if is_note else ""
+    url = url or visit.url("conversation", session=path, record=first)
+    return tag("a", text or (read_title("", path) if is_note else "Conversation"), href=url, title=path)
 
 
 def _show_written(visit: Visit) -> Html:

@@ -343,7 +343,8 @@ class _Renderer:
             return None
         shown = {key: ", ".join(each) for key, each in values.items() if each and key not in _SHOWN_ABOVE}
         said = " · ".join(f"{key}: {each}" for key, each in shown.items())
-        return tag("p", self._line(1, self._skipped), said, class_="front quiet")
+        line = self._line(1, self._skipped)
+        return tag("p", line, said, class_="front quiet") if said else line
 
     def render(self, tokens: "Sequence[Token]") -> Html:
         """Return blocks, or the pieces of a line, as HTML."""

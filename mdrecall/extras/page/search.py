@@ -268,8 +268,6 @@ def _note_of(result: SearchResult) -> tuple[str, str]:
 
 def _is_date(title: str, day: str) -> bool:
     """True if a title says no more than the day of its note."""
-    if title == day:
-        return bool(day)
     with suppress(ValueError):
         found = date.fromisoformat(day)
         names = f"{found:%A %a %B %b %d %m %Y} {found.day}".casefold().split()
