@@ -161,7 +161,7 @@ def _describe_cost(why: Mapping[str, Any]) -> str:
     chunks = "1 chunk" if count == 1 else f"{count} chunks"
     takes = "takes off" if why["cost"] > 0 else "adds"
     cost = f"the query {takes} {abs(why['cost']):.2f}: each of its words is in about {chunks}"
-    return f"{cost}, and the embedder reads {why['trust']:.0%} of it" if "likeness" in why else cost
+    return f"{cost}, and the embedder reads {min(1.0, why['trust']):.0%} of it" if "likeness" in why else cost
 
 
 def _list_parts(candidate: Candidate, features: Features, context: RankingContext) -> dict[str, float]:

@@ -372,7 +372,7 @@ class Query(NamedTuple):
     vector_weight: float = 0.0
     """The share of the likeness in the worth."""
     trust: float = 0.0
-    """The share of the query that the embedder understands."""
+    """The share of the query that the embedder understands; more where words are silent."""
     traits: Traits | None = None
     by_vectors_only: bool = False
     is_unspaced: bool = False
@@ -665,7 +665,7 @@ def passage_worths(read: Sequence[Features], chunk_identified: float, query: Que
     # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the query is
     # understood.
     words = TRANSLATED_WEIGHT * first.translated + _TRANSLATED_OFFSET * bool(first.translated)
-    alike = [wordless_worth(query.trust * (_alike(features) + words)) + features.naming for features in read]
+    alike = [wordless_worth(min(1.0, query.trust) * (_alike(features) + words)) + features.naming for features in read]
     return list(map(max, worths, alike))
 
 
