@@ -90,7 +90,9 @@ class TimeSearch(NamedTuple):
         if not name or (not is_path and self.chunks.count() > _MAX_SCANNED_CHUNKS):
             return []
         stem = drop_ending(name.rsplit("/", 1)[-1])
-        alike = (document for document in self._documents() if stem in fold(document.path))
+        documents = self._documents()
+        folded = fold("\0".join([document.path for document in documents])).split("\0")
+        alike = (document for document, path in zip(documents, folded, strict=True) if stem in path)
         named = ((naming.file_bonus(document.path), document) for document in alike)
         best = sorted((-bonus, document.path, document.id) for bonus, document in named if bonus)
         return [chunk for *_, number in best[:_MAX_NAMED] for chunk in self.chunks.chunks_of([number])[:_NAMED_CHUNKS]]

@@ -382,12 +382,10 @@ class _Search:
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
         translated = find_translated(embedded, list(chunks.values()))
-        found = []
-        for entry in best:
-            if chunk := chunks.get(entry.chunk_id):
-                alike, passages = similarities.get(chunk.id, (None, ()))
-                found.append(Candidate(score.ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
-        return found
+        loaded = [(entry, entry.chunk_id) for entry in best if entry.chunk_id in chunks]
+        rest = [(*similarities.get(number, (None, ())), translated.get(number)) for _, number in loaded]
+        each = zip(loaded, rest, strict=True)
+        return [Candidate(score.ReadChunk(chunks[number], entry, *more)) for (entry, number), more in each]
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

@@ -294,12 +294,12 @@ class Naming(NamedTuple):
         """Return what the passages below each heading of a file gain."""
         size, names_file = len(self.whole), self.files or self.file
         by_file = self.file_bonus(path) if names_file or size <= len(path) or not path.isascii() else 0.0
+        if max(map(len, headings)) < size and "".join(headings).isascii():
+            return [by_file] * len(headings)
         return [max(by_file, self.heading_bonus(each)) if each else by_file for each in headings]
 
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
-        if len(heading) < len(self.whole) and heading.isascii():
-            return 0.0
         return _HEADING if heading and _normalise(fold(heading).strip(_EDGES)) == self.whole else 0.0
 
 

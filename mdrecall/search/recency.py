@@ -322,11 +322,12 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> 
     chunk, span = entry.chunk, shown_span(entry)
     is_said = bool(entry.passage.speaker) and not is_role(entry.passage.speaker)
     text = chunk.text[span.start : span.end]
-    held = [] if is_said or chunk.marks.origin == "digest" or host_of(chunk.path) else _find_held(text, beginnings)
+    said = "" if is_said or chunk.marks.origin == "digest" or host_of(chunk.path) else fold(text)
+    held = [beginning for beginning in beginnings if beginning in said]
     above = _find_held(f"{chunk.path} {' '.join(chunk.trail)}", beginnings) if len(held) < least else ()
     if not held or len({*held, *above}) < least:
         return _Said(entry)
-    pairs = zip(text.split("\n"), fold(text).split("\n"), strict=True)
+    pairs = zip(text.split("\n"), said.split("\n"), strict=True)
     kept = [line for line, folded in pairs if len({*[one for one in held if one in folded], *above}) >= least]
     line, changed = chunk.line(entry.passage.first_line), Moment(chunk.mtime_ns / 1e6).today
     heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
@@ -342,7 +343,8 @@ def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
 
 def _read_sentences(sentences: Iterable[str], held: Sequence[str]) -> list[tuple[str, frozenset[str], frozenset[str]]]:
     """Return the first sentences that hold some beginnings of words; those beyond ASCII without how all words begin."""
-    found = ((each, fold(each), frozenset(_find_held(each, held))) for each in sentences)
+    every = ((each, fold(each)) for each in sentences)
+    found = ((each, folded, frozenset([one for one in held if one in folded])) for each, folded in every)
     first = islice((each for each in found if each[2]), _MAX_SENTENCES)
     words = ((one, re.findall(r"\w+", folded) if one.isascii() else (), own) for one, folded, own in first)
     return [(one, frozenset([word[:_SURE_CHARS] for word in all_of]), own) for one, all_of, own in words]
@@ -350,9 +352,8 @@ def _read_sentences(sentences: Iterable[str], held: Sequence[str]) -> list[tuple
 
 def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:
     """True if two sentences may be a change of each other: both hold a quarter of the shorter one, and little else."""
-    shared = len(old & new)
-    is_like = _MIN_SHARED * shared >= min(len(old), len(new))
-    return not (old and new) or (is_like and max(len(old - new), len(new - old)) <= max(_MAX_DIFFERENT, shared))
+    shared, (few, many) = len(old & new), sorted((len(old), len(new)))
+    return not few or (_MIN_SHARED * shared >= few and many - shared <= max(_MAX_DIFFERENT, shared))
 
 
 def _compare(

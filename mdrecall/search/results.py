@@ -216,12 +216,9 @@ _ASKS_FOR_ALL_UNSPACED = ("所有", "全部", "哪些", "总结", "列出", "全
 def find_answers(scores: Sequence[float], query: str) -> list[int]:
     """Return the places of the results that carry the answer: the first, and those not weak beside the best."""
     is_list = any(map(query.__contains__, _ASKS_FOR_ALL_UNSPACED)) or not _ASKS_FOR_ALL.isdisjoint(tokens(fold(query)))
-    least = (_LIST_SHARE if is_list else _ANSWER_SHARE) * max(map(_odds, scores), default=0.0)
-    return [place for place, score in enumerate(scores) if not place or _odds(score) >= least]
-
-
-def _odds(score: float) -> float:
-    return score / max(1 - score, 1e-4)
+    odds = [score / max(1 - score, 1e-4) for score in scores]
+    least = (_LIST_SHARE if is_list else _ANSWER_SHARE) * max(odds, default=0.0)
+    return [place for place, own in enumerate(odds) if not place or own >= least]
 
 
 def stop(answer: SearchAnswer, query: str) -> SearchAnswer:

@@ -17,7 +17,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from functools import reduce
-from itertools import accumulate, islice
+from itertools import accumulate, islice, repeat, starmap
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -116,7 +116,8 @@ class Strengths(NamedTuple):
         """Return the strengths of some chunks; 0 for one that holds no term."""
         known = self.by_chunk.pick(chunks) if isinstance(self.by_chunk, ChunkRows) else self.by_chunk
         identified = self.identified
-        return [Weighted(chunk, known.get(chunk, 0.0), identified.get(chunk, 0.0)) for chunk in chunks]
+        values = zip(chunks, map(known.get, chunks, repeat(0.0)), map(identified.get, chunks, repeat(0.0)), strict=True)
+        return list(starmap(Weighted, values))
 
 
 #: How similar a chunk is to the query: its likeness, from 0 if it is unrelated to 1 for an answer, and its cosine.
@@ -227,14 +228,10 @@ def mix(words: float, likeness: float | None, vector_weight: float, identified: 
     return (1 - vector_weight) * words + vector_weight * likeness + bonus
 
 
-def probability(worth: float) -> float:
-    """Return how likely something of this worth answers the query."""
-    return 1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE)))
-
-
-def vector_probability(worth: float) -> float:
-    """Return the same for a search by vectors only, where the worth is a likeness."""
-    return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
+def probabilities(worths: Iterable[float], *, by_vectors_only: bool = False) -> list[float]:
+    """Return how likely what has each worth answers the query; in a search by vectors only, a worth is a likeness."""
+    slope, middle = (_VECTOR_SLOPE, _VECTOR_MIDDLE) if by_vectors_only else (_SLOPE, _MIDDLE)
+    return [1 / (1 + odds) for odds in map(math.exp, [-slope * (worth - middle) for worth in worths])]
 
 
 def gain_by_weight(weight: float, *, by_vectors_only: bool = False) -> float:
@@ -447,16 +444,16 @@ class ReadText(NamedTuple):
     """The text of a chunk, cut into passages."""
 
     passages: Sequence[Passage]
-    titles: Sequence[str]
-    """Its path and the headings above it, and then its own headings."""
-    title_of: Sequence[int]
-    """The place of each passage's heading among the titles."""
+    headings: Sequence[str]
+    """The nearest heading above it, empty if there is none, and then its own."""
+    heading_of: Sequence[int]
+    """The place of each passage's heading among them."""
     name: str
     """The words of its file's name."""
     words: Words
-    """The words of the titles, and then those of the text."""
+    """The words of its path and of all headings above it, of its own headings, and then of the text."""
     starts: Sequence[int]
-    """Where the titles and the list items of the passages begin among the words."""
+    """Where the first of these, its headings and the list items of the passages begin among the words."""
     items: Sequence[int]
     """How many list items each passage has, any text before them counted as one."""
 
@@ -471,27 +468,27 @@ class TextMemory:
     def read(self, chunk: StoredChunk) -> ReadText:
         """Return the text of a chunk with its passages and words."""
         key = chunk.path, chunk.trail, chunk.text
-        read = self._read.get(key)
-        if read is None:
-            read = _read_text(chunk)
-            self._chars += len(chunk.text)
-            if self._chars > _MOST_REMEMBERED_CHARS:
-                self._read, self._chars = {}, len(chunk.text)
-            self._read[key] = read
+        if key in self._read:
+            return self._read[key]
+        self._chars += len(chunk.text)
+        if self._chars > _MOST_REMEMBERED_CHARS:
+            self._read, self._chars = {}, len(chunk.text)
+        read = self._read[key] = _read_text(chunk)
         return read
 
 
 def _read_text(chunk: StoredChunk) -> ReadText:
     passages, lines = split_passages(chunk.text), chunk.text.split("\n")
-    above, trail = sorted({entry.heading for entry in passages} | {-1}), titles(chunk.trail)
-    titled = ["\n".join((title_text(chunk.path), *trail))]
-    titled += [heading_title(lines[line].strip()) for line in above[1:]]
+    above = sorted({entry.heading for entry in passages} | {-1})
+    own = [heading_title(lines[line].strip()) for line in above[1:]]
+    titled = ["\n".join((title_text(chunk.path), *titles(chunk.trail))), *own]
     *starts, offset = accumulate([len(title) + 1 for title in titled], initial=0)
-    items = [[one.start, *(n.start() for n in _ITEM.finditer(chunk.text, one.start, one.end))] for one in passages]
-    starts += [offset + start for own in items for start in own]
-    title_of = [above.index(entry.heading) for entry in passages]
+    marks = [found.start() for found in _ITEM.finditer(chunk.text)]
+    items = [[one.start, *[mark for mark in marks if one.start < mark < one.end]] for one in passages]
+    starts += [offset + start for each in items for start in each]
+    headings, heading_of = [*(titles(chunk.trail) or [""])[-1:], *own], [above.index(one.heading) for one in passages]
     words = read_words("\n".join((*titled, chunk.text)))
-    return ReadText(passages, titled, title_of, find_name(chunk.path), words, starts, list(map(len, items)))
+    return ReadText(passages, headings, heading_of, find_name(chunk.path), words, starts, list(map(len, items)))
 
 
 class Memo(dict[_K, _V]):
@@ -590,7 +587,7 @@ def read_chunks(chunks: Sequence[ReadChunk], query: Query) -> list[list[tuple[in
     held = iter(finder.find_each([text.words for text in texts], starts))
     read = []
     for found, text in zip(chunks, texts, strict=True):
-        titled, has = list(islice(held, len(text.titles))), [list(islice(held, count)) for count in text.items]
+        titled, has = list(islice(held, len(text.headings))), [list(islice(held, count)) for count in text.items]
         if not found.weighted.strength:  # Only its vector was found, and there is no term to look for.
             titled, has = [0] * len(titled), [[0]] * len(has)
         read.append(_read_passages(found, query, finder, text, titled, has))
@@ -602,10 +599,11 @@ def _read_passages(
 ) -> list[tuple[int, Passage, Features]]:
     """Return the passages of a chunk; ``titled`` and ``items`` are the terms of its titles and its list items."""
     chunk, naming, shares, passages = found.chunk, query.naming, finder.shares, text.passages
-    held = [reduce(or_, own) for own in items]
+    held = [reduce(or_, own) if own[1:] else own[0] for own in items]
     if query.weights.names:
         held = [finder.add_names(own, chunk.text[at.start : at.end]) for own, at in zip(held, passages, strict=True)]
-        titled = list(map(finder.add_names, titled, text.titles))
+        first_title = "\n".join((title_text(chunk.path), *titles(chunk.trail)))
+        titled = list(map(finder.add_names, titled, [first_title, *text.headings[1:]]))
     above = chunk_held = titled[0]
     for terms in held:
         chunk_held |= terms
@@ -613,28 +611,28 @@ def _read_passages(
     words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * most
     whole = found.similarity[0] if found.similarity else None
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
-    identifiers = finder.identifiers
-    identifier_count = identifiers.bit_count() + len(naming.phrases)
-    bonuses = naming.find_bonuses(chunk.path, (titles(chunk.trail) or [""])[-1:] + list(text.titles[1:]))
+    identifiers, phrases, known = finder.identifiers, naming.phrases, len(alike)
+    identifier_count = identifiers.bit_count() + len(phrases)
+    bonuses = naming.find_bonuses(chunk.path, text.headings)
     own_note = OWN_NOTE if naming.owns(text.name) else 0.0
     # What the passages before and after hold; the first and the last have one neighbour only.
     around = (0, *held, 0)
     # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
     is_silent = bool(found.weighted.strength) and not most
     read = []
-    for place, (passage, own, heading) in enumerate(zip(passages, held, text.title_of, strict=True)):
+    for place, (passage, own, heading) in enumerate(zip(passages, held, text.heading_of, strict=True)):
         covered = every = shares[own]
-        if covered and len(items[place]) > 1 and not query.weights.names:
+        if covered and items[place][1:] and not query.weights.names:
             covered -= _SPREAD_COST * (covered - max([shares[terms] for terms in items[place]]))
         beside = shares[around[place] | own | around[place + 2]] - every
-        likeness, cosine = (alike[place], found.cosines[place]) if place < len(alike) else (whole, None)
+        likeness, cosine = (alike[place], found.cosines[place]) if place < known else (whole, None)
         bonus = bonuses[heading]
         if not (covered or beside or likeness or bonus or (is_silent and not place)):
             continue
         identified = 0.0
         if identifier_count:
-            phrases = naming.find_phrases(chunk.text[passage.start : passage.end])
-            identified = ((identifiers & own).bit_count() + phrases) / identifier_count
+            quoted = naming.find_phrases(chunk.text[passage.start : passage.end]) if phrases else 0
+            identified = ((identifiers & own).bit_count() + quoted) / identifier_count
         title = shares[above | titled[heading] | own] - every
         if own_note and shares[own & ~above] >= _LEAST_BESIDE:
             title += own_note
@@ -656,10 +654,13 @@ def passage_worths(read: Sequence[Features], chunk_identified: float, query: Que
     whole = CHUNK_SHARE * mix(first.words, first.chunk_likeness, weight, chunk_identified)
     cost = find_cost(first, query)
     by_words, beside = 1 - weight, NEIGHBOUR_WEIGHT * (1 - weight)
-    worths = []
-    for _, coverage, neighbours, title, likeness, _, _, identified, naming, *_ in read:
-        own = by_words * coverage + weight * (likeness or 0.0) + IDENTIFIER_BONUS * identified
-        worths.append(whole + (1 - CHUNK_SHARE) * own + (beside * neighbours + TITLE_WEIGHT * title + naming) - cost)
+    worths = [
+        whole
+        + (1 - CHUNK_SHARE) * (by_words * coverage + weight * (likeness or 0.0) + IDENTIFIER_BONUS * identified)
+        + (beside * neighbours + TITLE_WEIGHT * title + naming)
+        - cost
+        for _, coverage, neighbours, title, likeness, _, _, identified, naming, *_ in read
+    ]
     if first.translated is None:
         return worths
     # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the query is

@@ -17,9 +17,8 @@ from mdrecall.search.score import (
     ReadChunk,
     gain_by_weight,
     passage_worths,
-    probability,
+    probabilities,
     read_chunks,
-    vector_probability,
 )
 from mdrecall.text.days import chunk_day, day_number, format_day, ms_of_day
 from mdrecall.text.markdown import (
@@ -168,9 +167,8 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
-    to_score = vector_probability if query.by_vectors_only else probability
     user_factor: float | None = None
-    passages = []
+    passages: list[tuple[ReadChunk, Passage, int, Features, float]] = []
     chunks = [candidate.found for candidate in candidates]
     for found, read in zip(chunks, read_chunks(chunks, query) if chunks else (), strict=True):
         worths = passage_worths([features for *_, features in read], found.weighted.identified, query)
@@ -187,8 +185,9 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
             elif is_asked:
                 is_asked, said = False, found.chunk.text[passage.start : passage.end]
                 worth *= _QUESTION_FACTOR if _says_nothing(said, context.text) else 1.0
-            passages.append(Candidate(found, passage, place, features, worth, to_score(worth)))
-    return passages
+            passages.append((found, passage, place, features, worth))
+    scores = probabilities([worth for *_, worth in passages], by_vectors_only=query.by_vectors_only)
+    return [Candidate(*each, score) for each, score in zip(passages, scores, strict=True)]
 
 
 def is_question(text: str) -> bool:
@@ -264,7 +263,7 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
-    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
+    return probabilities([entry.worth], by_vectors_only=context.query.by_vectors_only)[0] * entry.decay
 
 
 def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -424,14 +423,11 @@ def to_results(
     """
     count = min(places or len(candidates), len(candidates))
     units = min(max_units, _SHOWN_UNITS // max(1, count))
-    taken: dict[str, set[int]] = {}
+    taken: dict[str, set[int]] = defaultdict(set)
     for entry in candidates[:count]:
         span = shown_span(entry)
-        lines = range(span.first_line, span.last_line + 1)
-        taken.setdefault(entry.chunk.path, set()).update(map(entry.chunk.line, lines))
-    return tuple(
-        _to_result(candidate, units, max_units, taken.get(candidate.chunk.path, set())) for candidate in candidates
-    )
+        taken[entry.chunk.path].update(map(entry.chunk.line, range(span.first_line, span.last_line + 1)))
+    return tuple([_to_result(entry, units, max_units, taken[entry.found.chunk.path]) for entry in candidates])
 
 
 def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]) -> SearchResult:
@@ -442,8 +438,10 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
     chunk, passage, span = candidate.chunk, candidate.passage, shown_span(candidate)
     day = chunk_day(chunk)
     avoid: set[int] = set()
-    if span.end - span.start < max_units:
-        avoid = _lines_of(chunk, taken)
+    if span.end - span.start < max_units and not chunk.records:
+        avoid = {number - chunk.start_line for number in taken}
+    elif span.end - span.start < max_units:
+        avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
     shown, first, last = show_around(chunk.text, span, max_units, avoid, limit)
     taken.update(map(chunk.line, range(first, last + 1)))
     return SearchResult(
@@ -469,13 +467,6 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         superseded_by=chunk.marks.superseded_by,
         was=candidate.was,
     )
-
-
-def _lines_of(chunk: StoredChunk, numbers: set[int]) -> set[int]:
-    """Return the lines of a chunk, counted from 0, that have these numbers in its file."""
-    if not chunk.records:
-        return {number - chunk.start_line for number in numbers}
-    return {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in numbers}
 
 
 def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:

@@ -167,18 +167,18 @@ def list_sentences(text: str) -> list[str]:
 def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None:
     """Return a sentence as a claim; None if there is nothing in it to compare."""
     spelled = _SHORT_NOT.sub(" not", sentence) if "n" in sentence else sentence
-    parts: list[str] = []
-    for token in _TOKEN.findall(spelled.replace("took over", "took-over")):
-        is_whole = token.isascii() or token[0] in _QUOTES or not count_unspaced(token)
-        parts += [token.strip("_")] if is_whole else _HAN_TOKEN.findall(token)
-    words = [fold(part) for part in parts]
+    parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over"))
+    if "_" in spelled or not spelled.isascii():
+        han = (_HAN_TOKEN.findall(one) if one[0] not in _QUOTES and count_unspaced(one) else () for one in parts)
+        parts = [part for one, chars in zip(parts, han, strict=True) for part in chars or [one.strip("_")]]
+    words = list(map(str.lower if spelled.isascii() else fold, parts))
     stops = find_stop_words(words)
     read = [
         _read_unit(part, word, word in stops, not place)
         for place, (part, word) in enumerate(zip(parts, words, strict=True))
         if part
     ]
-    units = tuple(unit for unit in read if len(unit.key) > 1 or not unit.key.isalpha() or not unit.key.isascii())
+    units = tuple(filter(None, read))
     kinds = {unit.kind for unit in units}
     # With a verb of change, the word before "to" is its object: "raised the goal to 14".
     if not kinds.isdisjoint(("to", "is")) and kinds.isdisjoint((*_VERBS, "sign")):
@@ -200,10 +200,10 @@ def _mark_bringing(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """Return the units with any verb marked that brings their subject to a value: "went up to 14", "renewed: 95"."""
     marked = list(units)
     for place, unit in enumerate(units):
-        after = [one for one in units[place + 1 : place + 6] if one.kind not in ("link", "weak")]
-        is_done = unit.text.endswith("ed") and after and after[0].text in ("to", ":")
-        is_brought = len(after) > 1 and after[0].kind == "to" and after[1].kind in ("value", "date")
-        if place and unit.kind in ("word", "past") and len(unit.text) > 2 and (is_done or is_brought):
+        is_verb = place and unit.kind in ("word", "past") and len(unit.text) > 2
+        after = [one for one in units[place + 1 : place + 6] if is_verb and one.kind not in ("link", "weak")]
+        is_done = after and unit.text.endswith("ed") and after[0].text in ("to", ":")
+        if is_done or (after[1:] and after[0].kind == "to" and after[1].kind in ("value", "date")):
             marked[place] = unit._replace(kind="bring")
     return tuple(marked)
 
@@ -216,8 +216,8 @@ def _read_name(path: str) -> tuple[str, bool]:
 
 
 @lru_cache(1 << 13)
-def _read_unit(text: str, folded: str, is_stop: bool, begins: bool) -> Unit:
-    """Return a part of a sentence with its kind; one that begins it may be capitalised without being a name."""
+def _read_unit(text: str, folded: str, is_stop: bool, begins: bool) -> Unit | None:
+    """Return a part of a sentence with its kind; what begins one may be capitalised. None for a single letter."""
     kind, key = _KINDS.get(folded, ""), folded
     if kind:
         key = "=live" if kind in ("move", "live") else folded
@@ -235,7 +235,7 @@ def _read_unit(text: str, folded: str, is_stop: bool, begins: bool) -> Unit:
         kind = "value"
     else:
         kind, key = "name" if text[0].isupper() and not begins else "word", stem(folded)
-    return Unit(text, key, kind)
+    return Unit(text, key, kind) if len(key) > 1 or not key.isalpha() or not key.isascii() else None
 
 
 @cache
@@ -260,7 +260,7 @@ def _is_event(units: Sequence[Unit], said: str) -> bool:
     # "Preferred airline: KLM" says what is so.
     befores = (Unit("", "", "link" if [one.kind for one in units[:3]] != ["word", "word", "is"] else "is"), *units)
     return any(
-        one.text.endswith("ed") and one.kind == "word" and len(one.text) > 4 and before.kind != "is"
+        one.text[-2:] == "ed" and one.kind == "word" and len(one.text) > 4 and before.kind != "is"
         for before, one in zip(befores, units, strict=False)
     )
 
@@ -313,14 +313,14 @@ class _Slot(NamedTuple):
 
 def find_change(old: Claim, new: Claim) -> Change | None:
     """Return how the newer of two claims changes the older; None if both can hold, or are about two things."""
-    shared, kinds = (old.keys | old.context) & (new.keys | new.context), {unit.kind for unit in new.units}
-    if "live" not in kinds and "live" not in {unit.kind for unit in old.units}:
+    shared = (old.keys | old.context) & (new.keys | new.context)
+    if "=live" in shared and all(unit.kind != "live" for unit in (*old.units, *new.units)):
         shared -= {"=live"}
     if not shared or old.text == new.text:
         return None
     held, also = ([not shared.isdisjoint(keys) for keys in claim.keys_of] for claim in (old, new))
     old_weight = _weigh(old, new, held)
-    weight = min(old_weight, _weigh(new, old, also))
+    weight, kinds = min(old_weight, _weigh(new, old, also)), {unit.kind for unit in new.units}
     kinds -= {"sign"} if new.units[0].kind == "sign" else set()
     # Who moves need not have changed anything but the place to live.
     is_moved = "move" in kinds and ("=live" in old.keys or weight >= _SUBJECT)
@@ -330,11 +330,11 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     kinds_of_news = (*_VERBS, "sign", "bring")
     said, says = ({unit.text.lower() for unit in one.units if unit.kind in kinds_of_news} for one in (old, new))
     is_news = announced and not says <= said
-    befores, afters = _find_slots(old, held, announced=is_news), _find_slots(new, also, announced=is_news)
     # Below two headings, or in the files of two persons, the same words are about two things.
     is_apart = bool(old.context - new.keys - new.context) and bool(new.context - old.keys - old.context)
     if is_apart and ((old.file and new.file) or weight < _SUBJECT):
         return None
+    befores, afters = _find_slots(old, held, announced=is_news), _find_slots(new, also, announced=is_news)
     if old.is_denied != new.is_denied:
         is_like = weight >= max(_CHARS_SUBJECT, _LIKENESS * max(_sum(old.units), _sum(new.units))) and not is_apart
         is_same = is_like and not (befores and afters) and all(slot.before for slot in (*befores, *afters))
@@ -414,12 +414,12 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
 
     Beside a verb of change, words without a value are other words for the same: "runs" and "upgraded to".
     """
-    found: list[_Slot] = []
+    runs: list[tuple[tuple[Unit, ...], float, bool, str, str, bool]] = []
     run: list[Unit] = []
     before, start, is_linked, link, opening, is_split = 0.0, 0.0, False, "", "", False
     for place, (unit, is_shared) in enumerate(zip((*claim.units, Unit("", "", "is")), (*held, False), strict=True)):
         if run and (is_shared or unit.kind == "is"):
-            found.append(_Slot(tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split))
+            runs.append((tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split))
             run, is_split = [], False
         if is_shared:
             before, link = before + _WEIGHTS.get(unit.kind, 0.0), ""
@@ -429,7 +429,7 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
             start, opening = (start, opening) if run else (before, link)
             is_split = bool(run) and (is_split or claim.units[place - 1].kind in _LINKS)
             run.append(unit)
-    found = [slot._replace(is_subject=is_linked and not slot.is_linked) for slot in found]
+    found = [_Slot(*each, is_subject=is_linked and not each[2]) for each in runs]
     typed = [slot for slot in found if slot.kinds.intersection(_TYPED) or slot.is_holder(slot.units[0])]
     return typed if announced and typed else found
 

@@ -67,7 +67,7 @@ def find_trails(structure: list[Line], wanted: Iterable[int]) -> Iterator[tuple[
 
 def titles(trail: tuple[str, ...]) -> list[str]:
     """Return the words of the headings in a trail."""
-    return [heading_title(line) for line in trail if line.startswith("#")]
+    return [heading_title(line) for line in trail if line[:1] == "#"]
 
 
 def heading_title(heading: str) -> str:
@@ -80,8 +80,7 @@ def read_lines(lines: list[str]) -> list[Line]:
     fence = ""
     front_matter = bool(lines) and lines[0].rstrip() == "---" and "---" in (line.rstrip() for line in lines[1:200])
     after_break = True
-    bare = [line.strip() for line in lines]
-    last = len(bare) - 1
+    bare, last = list(map(str.strip, lines)), len(lines) - 1
     found: list[Line] = []
     add = found.append
     for index, line in enumerate(bare):
@@ -213,8 +212,7 @@ def split_passages(text: str) -> list[Passage]:
     begin = first = last = last_end = size = 0
     last_heading, who, has_text = -1, "", False
     # One loop without objects or calls, because it sees every line of every note.
-    for number, line in enumerate(lines):
-        bare, width = line.lstrip(), len(line)
+    for number, (line, bare, width) in enumerate(zip(lines, map(str.lstrip, lines), map(len, lines), strict=True)):
         if not bare:
             blanks += 1
             offset += width + 1
@@ -306,15 +304,15 @@ def show_around(
     Lines are counted from 0. Those in ``avoid`` are not added. A passage that is longer by itself than ``limit`` is
     cut, its headings first.
     """
-    segments = _segments_near(text, passage, max_units)
-    inside = [i for i, (_, start, _) in enumerate(segments) if passage.start <= start < max(passage.end, 1)]
+    segments, units = _segments_near(text, passage, max_units), len if text.isascii() else utf16_units
+    inside = [i for i, (_, start, _) in enumerate(segments) if passage.start <= start < (passage.end or 1)]
     first, last = (inside[0], inside[-1]) if inside else (0, 0)
 
     def is_blank(place: int) -> bool:
         _, start, end = segments[place]
         return not text[start:end].strip()
 
-    while last > first and utf16_units(text[segments[first][1] : segments[last][2]]) > limit:
+    while last > first and units(text[segments[first][1] : segments[last][2]]) > limit:
         if segments[first][0] <= passage.heading or is_blank(first):
             first += 1
         else:
@@ -325,7 +323,7 @@ def show_around(
         for step in (1, -1):
             low, high = (first, last + 1) if step > 0 else (first - 1, last)
             is_inside = low >= 0 and high < len(segments) and segments[high if step > 0 else low][0] not in avoid
-            if is_inside and utf16_units(text[segments[low][1] : segments[high][2]]) <= max_units:
+            if is_inside and units(text[segments[low][1] : segments[high][2]]) <= max_units:
                 first, last, grown = low, high, True
     while last > first and is_blank(last):
         last -= 1
@@ -345,7 +343,9 @@ def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> 
     if passage.heading < 0 and "=" not in text and "--" not in text:
         # Without them, no heading is underlined.
         return " › ".join(titles(chunk_trail))
-    structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
+    *before, line = text.split("\n")[: max(passage.first_line, passage.heading) + 1]
+    is_plain = not any(map(text.__contains__, ("=", "--", "```", "~~~")))
+    structure = read_lines([*chunk_trail, *[each for each in before if "#" in each or not is_plain], line])
     (trail,) = find_trails(structure, (len(structure) - 1,))
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mdrecall.search.score import probability, vector_probability
+from mdrecall.search.score import probabilities
 from mdrecall.types.search import SearchAnswer
 from mdrecall.wire import result_to_json
 from tests.conftest import Workspace, values_of
@@ -48,8 +48,8 @@ def test_parts_make_the_worth_and_the_worth_makes_the_score(filled: Workspace, q
             continue
         assert sum(why["parts"].values()) == pytest.approx(why["worth"], abs=2e-3)
         is_by_vectors = answer.mode == "vector" and why["trust"] >= 1
-        curve = vector_probability if is_by_vectors else probability
-        assert result.score == pytest.approx(curve(why["worth"]) * why["decay"], abs=1e-3)
+        (likely,) = probabilities([why["worth"]], by_vectors_only=is_by_vectors)
+        assert result.score == pytest.approx(likely * why["decay"], abs=1e-3)
 
 
 def test_a_note_that_is_listed_by_its_day_says_so(filled: Workspace) -> None:

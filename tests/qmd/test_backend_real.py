@@ -9,7 +9,7 @@ import pytest
 
 from mdrecall.errors import TranscriptRefused
 from mdrecall.memory import Memory
-from mdrecall.search.score import probability
+from mdrecall.search.score import probabilities
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types.search import SearchAnswer
@@ -81,7 +81,7 @@ def test_with_its_models_a_score_is_a_probability_as_well(
     assert (answer.backend, answer.mode, answer.degraded) == ("qmd", mode, "")
     assert answer[0].path == "memory/2026-01-14.md"
     assert answer.confidence != "low"
-    assert answer[0].score == pytest.approx(probability(values_of(answer[0])["worth"]), abs=1e-3)
+    assert answer[0].score == pytest.approx(probabilities([values_of(answer[0])["worth"]])[0], abs=1e-3)
     foreign = memory.search("how long does a cake take in the oven?")
     assert (foreign.backend, foreign.confidence) == ("qmd", "low")
     assert foreign.caution

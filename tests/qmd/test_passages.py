@@ -8,7 +8,7 @@ import pytest
 from mdrecall.config.settings import Chunking
 from mdrecall.extras.qmd.passages import Located, QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode
-from mdrecall.search.score import probability
+from mdrecall.search.score import probabilities
 from mdrecall.search.stages import Candidate, RankingOptions
 from mdrecall.text.markdown import heading_above
 from mdrecall.text.words import Analyser
@@ -156,7 +156,7 @@ def test_what_a_model_says_is_explained_like_any_likeness() -> None:
     why = values_of(best)
     assert (why["cosine"], why["passageCosine"], why["trust"]) == (0.64, 0.64, 1.0)
     assert why["parts"]["likeness"] > 0
-    assert best.score == pytest.approx(probability(why["worth"]), abs=1e-3)
+    assert best.score == pytest.approx(probabilities([why["worth"]])[0], abs=1e-3)
 
 
 def test_other_chunks_of_a_file_that_a_model_names_are_found_by_their_words() -> None:

@@ -12,11 +12,10 @@ from mdrecall.search.score import (
     idf,
     leave_out_stop_words,
     mix,
-    probability,
+    probabilities,
     query_cost,
     rank,
     strengths,
-    vector_probability,
     weigh,
     wordless_worth,
 )
@@ -132,14 +131,16 @@ def test_an_identifier_adds_its_bonus_with_and_without_vectors() -> None:
 
 @given(st.floats(-3, 5), st.floats(0, 1))
 def test_more_worth_is_never_less_likely_and_always_a_probability(worth: float, more: float) -> None:
-    for convert in (probability, vector_probability):
-        assert 0 <= convert(worth) <= convert(worth + more) <= 1
+    for by_vectors_only in (False, True):
+        low, high = probabilities([worth, worth + more], by_vectors_only=by_vectors_only)
+        assert 0 <= low <= high <= 1
 
 
 def test_nothing_is_unlikely_and_everything_is_likely() -> None:
-    assert probability(0.0) < 0.15
-    assert probability(1.0 - query_cost(1.0, 1.0, is_unspaced=False)) > 0.9
-    assert vector_probability(0.0) < 0.1 < 0.5 < vector_probability(1.0)
+    nothing, everything = probabilities([0.0, 1.0 - query_cost(1.0, 1.0, is_unspaced=False)])
+    assert nothing < 0.15 < 0.9 < everything
+    unlike, alike = probabilities([0.0, 1.0], by_vectors_only=True)
+    assert unlike < 0.1 < 0.5 < alike
 
 
 def log_odds(share: float) -> float:
@@ -148,9 +149,13 @@ def log_odds(share: float) -> float:
 
 @pytest.mark.parametrize("worth", [0.0, 0.4, 1.0])
 def test_the_curves_are_the_ones_that_were_fitted(worth: float) -> None:
-    assert log_odds(probability(worth)) == pytest.approx(8 * worth - 3)
-    assert log_odds(vector_probability(worth)) == pytest.approx(3.7 * (worth - 0.95))
-    assert probability(wordless_worth(worth)) == pytest.approx(vector_probability(worth))
+    (by_words, wordless), (by_vectors,) = (
+        probabilities([worth, wordless_worth(worth)]),
+        probabilities([worth], by_vectors_only=True),
+    )
+    assert log_odds(by_words) == pytest.approx(8 * worth - 3)
+    assert log_odds(by_vectors) == pytest.approx(3.7 * (worth - 0.95))
+    assert wordless == pytest.approx(by_vectors)
 
 
 def test_what_a_query_costs() -> None:

@@ -16,7 +16,7 @@ from mdrecall.search.score import (
     Similarity,
     Weighted,
     find_cost,
-    probability,
+    probabilities,
     weigh,
     wordless_worth,
 )
@@ -268,7 +268,7 @@ def test_other_files_are_as_old_as_their_last_change() -> None:
 
 def test_the_score_is_the_probability_of_the_worth_and_age_lowers_it() -> None:
     new, old = score_candidates([candidate(worth=0.6), candidate(2, worth=0.6, decay=0.5)], context())
-    assert new.score == pytest.approx(probability(0.6))
+    assert new.score == pytest.approx(probabilities([0.6])[0])
     assert old.score == pytest.approx(new.score / 2)
 
 
@@ -444,7 +444,7 @@ def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
     english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
     other, same = score_candidates(find_passages([chinese, english], context(weight=0.35)), context(weight=0.35))
     assert (other.chunk.id, same.chunk.id) == (1, 2)
-    assert other.score == pytest.approx(probability(wordless_worth(0.9)), abs=0.02)
+    assert other.score == pytest.approx(probabilities([wordless_worth(0.9)])[0], abs=0.02)
     assert other.score > same.score
 
 
