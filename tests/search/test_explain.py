@@ -60,6 +60,15 @@ def test_by_vectors_only_the_likeness_is_the_whole_worth_and_nothing_is_taken_of
     assert why["cost"] == 0
 
 
+def test_the_words_of_the_user_are_a_part_of_their_own() -> None:
+    settings = context("walrus", explain=True, weight=0.0)
+    of_user, of_other = (
+        explain(candidate(text=f"{name}: the walrus\n\n{name}: yes"), settings)["parts"] for name in ("User", "Eva")
+    )
+    assert of_user["user"] == pytest.approx(0.1 * sum(of_other.values()), abs=1e-3)
+    assert "user" not in of_other
+
+
 def test_a_text_in_another_script_is_worth_what_its_likeness_and_its_translated_words_are() -> None:
     why = explain(
         candidate(text="图书馆", strength=0.0, similarity=similar(0.9), translated=1.0), context(explain=True)
