@@ -7,16 +7,16 @@ A line that was replaced stays a result, because who asks may want to know what 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
 from mdrecall.search.score import Memo, find_cost
 from mdrecall.search.slots import has_other_value
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
-from mdrecall.text.change import Change, Claim, find_change, list_sentences, read_claim
+from mdrecall.text.change import Change, Claim, find_change, fold_homes, list_sentences, read_claim
 from mdrecall.text.days import Moment, Place, chunk_day, entry_day, format_day, is_known_newer, is_newer
 from mdrecall.text.markdown import heading_above, is_role
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
@@ -200,13 +200,16 @@ _MOST_HELD = 3
 _MIN_SHARED, _MAX_DIFFERENT = 4, 12
 
 
+_Sentence: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
+
+
 class _Said(NamedTuple):
     """A candidate, where it was written down, and its sentences about what the query asks for."""
 
     entry: Candidate
     place: Place = Place("", 0, None, 0)
     heading: str = ""
-    sentences: Sequence[tuple[str, frozenset[str], frozenset[str]]] = ()
+    sentences: Sequence[_Sentence] = ()
     """Each with how its words begin, and with those words of the query that it holds."""
 
 
@@ -258,11 +261,14 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     # No line needs the words of a time to state what held then.
     timed = _words(" ".join(context.text[start:end] for start, end in context.times.spans))
     asked = [match.term for match in context.matches if not match.term.stop and match.term.surface not in timed]
-    beginnings = sorted({term.text[:_SURE_CHARS] for term in asked})
+    # Who asks where somebody lives is answered by a line that says where they moved.
+    fold_text = fold_homes if fold_homes(context.text) != fold(context.text) else fold
+    words = (term.text if fold_text is fold else fold_homes(term.surface) for term in asked)
+    beginnings = sorted({word[:_SURE_CHARS] for word in words})
     # To look for beginnings of words costs less than to read claims, and most queries have no two to compare.
     is_spaced = not any(map(is_unspaced, "".join(beginnings)))
     least = min((len(beginnings) + 2) // 3, _MOST_HELD) if is_spaced else 1
-    said = [_find_sentences(entry, beginnings, least) for entry in entries]
+    said = [_find_sentences(entry, beginnings, least, fold_text) for entry in entries]
     if sum(bool(one.sentences) for one in said) < 2:
         return entries
     read: Memo[tuple[str, ...], Claim | None] = Memo(lambda claim: read_claim(*claim))
@@ -313,7 +319,7 @@ def _count_as_much(lifted: Candidate, other: Candidate) -> Candidate:
     )
 
 
-def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> _Said:
+def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int, fold_text: Callable[[str], str]) -> _Said:
     """Return the sentences of a candidate that hold at least ``least`` words of the query, with those above them.
 
     A conversation between people has none: a sentence in it seldom says what it is about, and what one person says does
@@ -322,7 +328,7 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> 
     chunk, span = entry.chunk, shown_span(entry)
     is_said = bool(entry.passage.speaker) and not is_role(entry.passage.speaker)
     text = chunk.text[span.start : span.end]
-    said = "" if is_said or chunk.marks.origin == "digest" or host_of(chunk.path) else fold(text)
+    said = "" if is_said or chunk.marks.origin == "digest" or host_of(chunk.path) else fold_text(text)
     held = [beginning for beginning in beginnings if beginning in said]
     above = _find_held(f"{chunk.path} {' '.join(chunk.trail)}", beginnings) if len(held) < least else ()
     if not held or len({*held, *above}) < least:
@@ -332,7 +338,7 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int) -> 
     line, changed = chunk.line(entry.passage.first_line), Moment(chunk.mtime_ns / 1e6).today
     heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
     place = Place(chunk.path, line, entry_day(chunk), changed)
-    return _Said(entry, place, heading, _read_sentences(list_sentences("\n".join(kept)), held))
+    return _Said(entry, place, heading, _read_sentences("\n".join(kept), held, fold_text))
 
 
 def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
@@ -341,9 +347,9 @@ def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
     return [beginning for beginning in beginnings if beginning in folded]
 
 
-def _read_sentences(sentences: Iterable[str], held: Sequence[str]) -> list[tuple[str, frozenset[str], frozenset[str]]]:
+def _read_sentences(text: str, held: Sequence[str], fold_text: Callable[[str], str]) -> list[_Sentence]:
     """Return the first sentences that hold some beginnings of words; those beyond ASCII without how all words begin."""
-    every = ((each, fold(each)) for each in sentences)
+    every = ((each, fold_text(each)) for each in list_sentences(text))
     found = ((each, folded, frozenset([one for one in held if one in folded])) for each, folded in every)
     first = islice((each for each in found if each[2]), _MAX_SENTENCES)
     words = ((one, re.findall(r"\w+", folded) if one.isascii() else (), own) for one, folded, own in first)

@@ -90,6 +90,7 @@ _HAN_TOKEN = compile_later(
 _SHORT_NOT = compile_later(r"n['’]t\b")
 # Few words share so many first letters, and only short ones have fewer.
 _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
+_HOMES = compile_later(rf"\b(?:{'|'.join(word for word, kind in _KINDS.items() if kind in ('live', 'move'))})\b")
 _OF_ONESELF = compile_later(r"(?:I|we|ich|wir|je|nous|yo|io|eu|ik|wij) ", re.IGNORECASE)
 _MEASURED = compile_later(r"\d+[.,]\d")
 
@@ -151,6 +152,11 @@ def may_change(line: str, beginnings: Set[str]) -> bool:
     words = _WORD.findall(fold(line))
     starts = (word[:size] for word in words for size in range(1, _BEGINNING + 1))
     return count_unspaced(line) > 0 or not beginnings.isdisjoint(starts)
+
+
+def fold_homes(text: str) -> str:
+    """Return a folded text with one word for to live and to move, since who moves lives elsewhere."""
+    return _HOMES.sub("lives", fold(text))
 
 
 def list_sentences(text: str) -> list[str]:

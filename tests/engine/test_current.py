@@ -156,6 +156,14 @@ def test_the_newer_of_two_numbers_that_a_question_asks_for_is_first(
     assert workspace.memory().search(query, now=NOW)[0].path == expected
 
 
+@pytest.mark.parametrize("question", ["where does Clara live?", "Wo wohnt Clara?"])
+def test_where_somebody_moved_to_is_where_they_live(workspace: Workspace, question: str) -> None:
+    workspace.write("MEMORY.md", "# Long-term memory\n\n- My sister Clara lives in Porto and works as a vet.\n")
+    workspace.write("memory/2026-05-10.md", "# Notes\n\n- Clara moved to Lisbon last week.\n- Paid the gym.\n")
+    found = workspace.memory().search(question, now=NOW)
+    assert [result.path for result in found] == ["memory/2026-05-10.md", "MEMORY.md"]
+
+
 def test_a_line_of_unknown_age_counts_as_older_than_one_with_a_date(workspace: Workspace) -> None:
     """MEMORY.md was changed after the day of the note, so what was before is told without a day."""
     workspace.write("MEMORY.md", "- The shop belongs to Rosa Marin.\n")
