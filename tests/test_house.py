@@ -258,7 +258,7 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
 # Budgets. They only go down: lower one in the commit that earns it. Raise one only where an issue says what it may add.
 #: Lines and files of each room; "." has the files outside of rooms.
 ROOMS = {
-    "adapters": (1489, 12),
+    "adapters": (1479, 12),
     "cli": (4733, 22),
     "config": (2682, 10),
     "embed": (3734, 20),
@@ -276,11 +276,11 @@ ROOMS = {
     "mcp_server": (2167, 10),
     "notes": (2631, 10),
     "plugins": (134, 1),
-    "search": (2868, 7),
+    "search": (2874, 7),
     "sessions": (5012, 18),
     "store": (3414, 10),
     "sync": (1588, 7),
-    "text": (4544, 15),
+    "text": (4550, 15),
     "tools": (1159, 4),
     "types": (1044, 5),
     ".": (2979, 17),
@@ -288,17 +288,17 @@ ROOMS = {
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
 #: rounded up: they differ a little between versions of Python. The question is one that the encoder is asked.
 STEPS = {
-    "warm search": (32, 1450),
-    "get": (23, 400),
-    "search over MCP": (44, 1850),
+    "warm search": (31, 800),
+    "get": (23, 360),
+    "search over MCP": (43, 1050),
 }
 #: Modules of mdrecall that a search from the command line loads.
 COLD_MODULES = 78
 #: Lines of Python in tests/, rounded up, and of the golden files and pages in it.
-TEST_LINES = 84_500
-GOLDEN_LINES = 10_060
+TEST_LINES = 82_600
+GOLDEN_LINES = 9_920
 #: Classes of named tuples and frozen values, public names in docs/api.md, members of the sockets of store and backend.
-VALUE_CLASSES = 264
+VALUE_CLASSES = 260
 DOCUMENTED_NAMES = 70
 MEMBERS = {"Store": 50, "Backend": 7}
 
