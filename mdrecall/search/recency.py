@@ -198,8 +198,6 @@ _SURE_CHARS = 3
 _MOST_HELD = 3
 # Two sentences about one thing share one word of as many, by the beginnings of their words.
 _MIN_SHARED, _MAX_DIFFERENT = 4, 12
-
-
 _Sentence: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
 
 
@@ -370,15 +368,17 @@ def _compare(
     is_same_project = older.entry.found.chunk.marks.project == newer.entry.found.chunk.marks.project
     if not is_same_project or _naming_of(older.entry) > _naming_of(newer.entry):
         return None
-    asked, anew = set(map(fold, tokens(query))), None
+    anew = None
     for (old, words, held), (new, others, also) in product(older.sentences, newer.sentences):
         if held.isdisjoint(also) or not _may_change(words, others):
             continue
         before, after = read[old, older.heading, older.place.path], read[new, newer.heading, newer.place.path]
         change = find_change(before, after) if before and after else None
         # Who names a value looks for it, though another one holds today.
-        if change and (change.is_sure or held <= also) and asked.isdisjoint(map(fold, tokens(change.old))):
-            return change
+        if change and (change.is_sure or held <= also):
+            asked, value = (set(map(fold, tokens(text))) for text in (query, change.old))
+            if asked.isdisjoint(value):
+                return change
         if held <= also and has_other_value(old, new, query):
             texts = (f"{said.place.path} {said.heading} {text}" for said, text in ((older, old), (newer, new)))
             own, theirs = (_find_held(text, stems) for text in texts)
