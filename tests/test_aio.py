@@ -239,10 +239,10 @@ def test_a_memory_is_opened_for_one_question_only_if_asked_to(
     async def both() -> None:
         async with await AsyncMemory.open(workspace.path, env=workspace.env, **asked) as memory:
             assert memory.settings.workspace == str(workspace.path)
-            await memory.counts()
+            await memory.search("tea")
         loaded = load(env=workspace.env, workspace=str(workspace.path))
         async with await AsyncMemory.of(loaded, **asked) as memory:
-            await memory.counts()
+            await memory.search("tea")
 
     ran(both())
     assert opened == [one_shot, one_shot]

@@ -37,7 +37,7 @@ from benchmarks.metrics import area_under_curve, calibration_error, reliability
 from benchmarks.quality import Scorer, Task, add_task_options, collect, plan, prepare, top
 from benchmarks.quality_report import Run, first_kinds
 from mdrecall import Memory
-from mdrecall.search.score import probability, query_cost, vector_probability
+from mdrecall.search.score import probabilities, query_cost
 from mdrecall.types.search import Mode
 
 # What the questions without an answer weigh in each set, beside 1 for those with one: most questions can be answered.
@@ -147,10 +147,15 @@ def ask(task: Task) -> dict[str, Any]:
     return records
 
 
+def _read_line(*, by_vectors_only: bool) -> tuple[float, float]:
+    """Return where a curve in use begins, and how steep it is, in log odds."""
+    offset, end = map(log_odds, probabilities([0.0, 1.0], by_vectors_only=by_vectors_only))
+    return offset, end - offset
+
+
 def shipped_curves() -> tuple[Curve, Curve]:
     """Return the two curves with the coefficients that are in use."""
-    offset = log_odds(probability(0.0))
-    slope = log_odds(probability(1.0)) - offset
+    offset, slope = _read_line(by_vectors_only=False)
     words = (
         slope,
         offset,
@@ -158,8 +163,8 @@ def shipped_curves() -> tuple[Curve, Curve]:
         slope * query_cost(0.0, 1.0, is_unspaced=False),
         -slope * query_cost(0.0, 0.0, is_unspaced=True),
     )
-    vector_offset = log_odds(vector_probability(0.0))
-    vectors = (log_odds(vector_probability(1.0)) - vector_offset, vector_offset)
+    vector_offset, vector_slope = _read_line(by_vectors_only=True)
+    vectors = vector_slope, vector_offset
     names = ("slope", "offset", "trust", "commonness", "unspaced")
     return (
         Curve("words", names, numpy.array(words), ("hybrid", "keyword")),
