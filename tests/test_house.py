@@ -276,7 +276,7 @@ ROOMS = {
     "mcp_server": (2167, 10),
     "notes": (2631, 10),
     "plugins": (134, 1),
-    "search": (2874, 7),
+    "search": (2875, 7),
     "sessions": (5012, 18),
     "store": (3414, 10),
     "sync": (1588, 7),

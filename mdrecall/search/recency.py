@@ -190,7 +190,7 @@ def _words(text: str) -> set[str]:
 
 # Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work. A line
 # that replaces one of the first results may be far below, because it says less: "switched from Trello to Linear".
-_MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 3, 14, 8
+_MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 2, 14, 8
 # A stem may end otherwise than its word; so much of both is the same.
 _SURE_CHARS = 3
 # A line about what a query asks for holds a third of its words; of a long one, as many. A line that tells of a change

@@ -8,6 +8,7 @@ told in a script, such as a name in Chinese, is taken to be there.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from heapq import nlargest
 
 from mdrecall.search.query import HINTS, drop_question_words, find_matches, find_stems
@@ -103,6 +104,7 @@ _KINDS = {
 }
 
 
+@lru_cache(1 << 4)
 def find_kind(query: str) -> str:
     """Return the kind of thing that a question asks for, such as ``number``; empty if it cannot be told."""
     if len(query) > _MOST_CHARS or re.search(_SENTENCES, query):
@@ -160,8 +162,7 @@ def _has_thing(line: str, found: Sequence[tuple[int, int]], kind: str) -> bool:
 
 def has_other_value(old: str, new: str, query: str) -> bool:
     """True if a query asks for a number or a time that may change, and the newer of two texts names another one."""
-    kind = find_kind(query)
-    if kind not in ("number", "time") or re.search(_DONE, query.lower()):
+    if (kind := find_kind(query)) not in ("number", "time") or re.search(_DONE, query.lower()):
         return False
     # A value is compared with those of its form, or of what it counts: 40 croissants are not what a croissant costs.
     pattern = _TIMED if kind == "time" else _COUNTED
