@@ -101,7 +101,7 @@ else:
             os.killpg(pid, SIGKILL)
 
     def end_after(seconds: int) -> None:
-        """End this process after so many seconds, whatever it does."""
+        """End this process after this many seconds, whatever it is doing."""
         from signal import alarm
 
         alarm(seconds)

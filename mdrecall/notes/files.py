@@ -171,7 +171,7 @@ class MemoryFiles:
     def __init__(
         self, settings: Settings, home: str, hosts: ListRoots = tuple, projects: Iterable[str] = (), *, only: str = ""
     ) -> None:
-        """``hosts`` returns what coding agents keep, for some ``projects``. Whoever writes notes leaves it out.
+        """``hosts`` returns what coding agents keep for some ``projects``; leave it out when you only write notes.
 
         ``only`` is the folder of the workspace to list, if not all.
         """

@@ -153,7 +153,7 @@ async def _send_static(name: str, request: Request) -> Response:
     try:
         response = await _FILES.get_response(name, request.scope)
     except HTTPException as error:
-        return PlainTextResponse("There is no such file.", error.status_code)
+        return PlainTextResponse("That file does not exist.", error.status_code)
     # The browser asks again each time, and gets the content only if this is another version.
     response.headers["Cache-Control"] = "no-cache"
     return response

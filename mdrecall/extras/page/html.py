@@ -1,4 +1,4 @@
-"""HTML from Python values, of which every text is escaped, and from Markdown, of which every line keeps its number.
+"""HTML from Python values, with all text escaped, and from Markdown, where each line keeps its number.
 
 Every element of a note comes from a fixed list. Nothing in it is loaded or run: HTML is shown as text, a picture as its
 address, and a link leads to another note or, marked as such, to a website. A long note is shown in parts, so that no
