@@ -39,14 +39,14 @@ _FLAGS = {
 
 
 def add_context(parser: CommandParser) -> None:
-    parser.value("--session-key", "KEY", "the session key of the conversation (default: main)", default="main")
+    parser.value("--session-key", "KEY", "the conversation (default: main)", default="main")
     parser.value("--chars", "N", "print at most N characters of notes (default: 12000)")
-    parser.flag("--prompt", "print the memory section of the system prompt instead")
-    parser.value("--message", "TEXT", "print the entries of MEMORY.md and USER.md that this message triggers instead")
-    about = "leave out entries of projects other than this; repeatable (default: the repository of the current folder)"
+    parser.flag("--prompt", "print the system prompt's section instead")
+    parser.value("--message", "TEXT", "print the entries that this message triggers instead")
+    about = "leave out entries of other projects; repeatable (default: the current one)"
     parser.value("--project", "KEY", about, action="append")
     parser.value("--profile", "ID", "also print users/ID/USER.md in a private session", type=_parse_profile)
-    parser.value("--today", "DAY", "use this day as today (YYYY-MM-DD)", type=_parse_day)
+    parser.value("--today", "DAY", "another today (YYYY-MM-DD)", type=_parse_day)
     add_common(parser, warm=True, automatic=True)
 
 
@@ -114,7 +114,7 @@ def add_flush(parser: CommandParser) -> None:
     parser.value("--workspace-access", "", "what the sandbox may do there", only="check", choices=("none", "ro", "rw"))
     parser.value("--session-key", "KEY", "the conversation's key in sessions.json", only="check done failed")
     parser.value("--part", "", "print only this one", only="prompt", choices=("system", "user"))
-    parser.value("--path", "PATH", "where the model wants to write; it must be today's note", only="append")
+    parser.value("--path", "PATH", "where the model wants to write", only="append")
     parser.value("--zone", "ZONE", "the time zone, such as Europe/Zurich", only="prompt append")
     add_common(parser, automatic=True)
 

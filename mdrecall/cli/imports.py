@@ -37,8 +37,8 @@ _ENDING = ".zip"
 def add_import(parser: CommandParser) -> None:
     parser.value("source", "SOURCE", "claude-mem, mem0, chatgpt, claude; or backup, to restore what `export` saved")
     parser.value("path", "PATH", "its file or folder (default: the usual one)", nargs="?", default="")
-    parser.flag("--apply", "write; without it nothing is changed")
-    parser.value("--since", "DAY", "only what is from this day (YYYY-MM-DD) or later")
+    parser.flag("--apply", "write; without it nothing changes")
+    parser.value("--since", "DAY", "only what is from this day or later")
     parser.value("--into", "FOLDER", "the folder in memory/ (default: import/SOURCE)")
     parser.flag("--overwrite", "backup: replace files that differ")
     add_common(parser)

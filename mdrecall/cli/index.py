@@ -34,9 +34,9 @@ _MAX_FILES = 10
 
 
 def add_index(parser: CommandParser) -> None:
-    parser.flag("--force", "rebuild the index from scratch, without folders that no longer exist")
+    parser.flag("--force", "rebuild it, without folders that no longer exist")
     parser.flag("--no-wait", "leave the encoder's vectors to a process that stays open")
-    parser.flag("--reset", "delete the index after listing its files; notes are kept")
+    parser.flag("--reset", "delete the index, but no note")
     parser.flag("-y --yes", "with --reset: delete without asking")
     add_common(parser, verbose=True)
 
@@ -112,7 +112,7 @@ def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 
 def add_watch(parser: CommandParser) -> None:
-    parser.flag("--warm", "log nothing, and only keep the memory open, so that other commands answer at once")
+    parser.flag("--warm", "only keep the memory open, so that commands answer at once")
     add_common(parser)
 
 

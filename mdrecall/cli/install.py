@@ -50,10 +50,10 @@ def add_install(parser: CommandParser) -> None:
     about = "for all your projects (user), or for the current folder only (project) (default: user)"
     parser.value("--scope", "", about, choices=SCOPES, default="user")
     parser.flag("--dry-run", "show what would change without writing it")
-    parser.flag("--remove", "remove mdrecall from the program, whose files are then as they were")
+    parser.flag("--remove", "remove mdrecall from the program")
     about = "the folder for the notes, which agents then use by default (default: the configured one, else the current"
     parser.value("--workspace", "DIR", f"{about} folder if it has notes, else {_DEFAULT_WORKSPACE})")
-    about = "search the conversations of the program, also earlier ones; nothing is asked then"
+    about = "search the program's conversations, without asking"
     parser.value("--conversations", "", about, action=argparse.BooleanOptionalAction, default=None)
 
 

@@ -29,13 +29,13 @@ def add_mcp(parser: CommandParser) -> None:
     about = "add this server to the configuration of a client, or remove it there, instead of running it"
     parser.value("action", "", about, nargs="?", choices=("install", "uninstall"))
     parser.value("client", "CLIENT", f"one of {', '.join(CLIENTS)}", nargs="?", choices=CLIENTS)
-    about = "install: for all your projects (user), or for this folder only (project) (default: user)"
+    about = "install: for all projects, or this folder only (default: user)"
     parser.value("--scope", "", about, choices=SCOPES)
-    parser.value("--name", "NAME", "install: the name of the server there (default: mdrecall)")
+    parser.value("--name", "NAME", "install: the server's name there (default: mdrecall)")
     parser.flag("--dry-run", "install: show what would change without writing it")
-    about = "install: print the lines to add without writing them; without CLIENT, those that most clients accept"
+    about = "install: print the lines to add; without CLIENT, those that most clients accept"
     parser.flag("--print", about)
-    parser.flag("--agents-md", "install openclaw: tell the agent to search its memory, in AGENTS.md of its workspace")
+    parser.flag("--agents-md", "install openclaw: tell the agent of its memory in AGENTS.md")
     add_served(parser)
 
 
@@ -75,7 +75,7 @@ def add_serve(parser: CommandParser) -> None:
     parser.value("--host", "", f"the address to listen on (default: {DEFAULT_HOST})", default=DEFAULT_HOST)
     about = f"the port; 0 is a free one (default: {DEFAULT_PORT})"
     parser.value("--port", "N", about, type=parse_port, default=DEFAULT_PORT)
-    about = "a file with the token that clients must send (default: MDRECALL_TOKEN); required beyond this machine"
+    about = "a file with the token, required beyond this machine (default: MDRECALL_TOKEN)"
     parser.value("--token-file", "FILE", about)
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.value("--allow-host", "NAME", "another host name of this server; repeatable", **several)

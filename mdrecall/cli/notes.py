@@ -49,7 +49,7 @@ def run_get(options: argparse.Namespace) -> int:
 def add_note(parser: CommandParser) -> None:
     parser.value("words", "TEXT", "the text of the note; - reads standard input", nargs="*")
     parser.value("--file", "NAME", "a day, a note such as people/priya, or MEMORY.md (default: today's note)")
-    parser.value("--supersedes", "CITATION", "the line that this note replaces, or its text; it is kept and marked")
+    parser.value("--supersedes", "CITATION", "the line that this replaces, which is marked")
     add_common(parser, warm=True)
 
 
@@ -100,7 +100,7 @@ def _read_stdin() -> str:
 
 def add_list(parser: CommandParser) -> None:
     parser.value("note", "NOTE", "with --links: the path of a note, its name, or an alias", nargs="?")
-    parser.flag("--links", "show which notes NOTE links to, and which link to it")
+    parser.flag("--links", "show the links from NOTE and to it")
     add_common(parser)
 
 
@@ -147,7 +147,7 @@ def _print_links(memory: "Memory", options: argparse.Namespace) -> int:
 
 
 def add_conflicts(parser: CommandParser) -> None:
-    parser.value("--keep", "CITATION", "keep this line, and mark the lines that contradict it as superseded")
+    parser.value("--keep", "CITATION", "mark the lines that contradict this one as superseded")
     add_common(parser, warm=True)
 
 

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from mdrecall.memory import Memory
 
 #: The same in every help and in docs/cli.md.
-ABOUT_WORKSPACE = (
-    "the folder with the notes; by default the current folder if it has notes, else the configured workspace,"
-    " else OpenClaw's, else the current folder. The commands that programs run (context, flush, hook, mcp) leave out"
-    " the first"
-)
+ABOUT_WORKSPACE = "the folder with the notes; by default the current one if it has notes, else the configured one"
 
 
 class Caller(NamedTuple):
@@ -129,9 +125,8 @@ def add_common(
 
 def add_served(
     parser: CommandParser,
-    read_only: str = "offer no tool that writes (default: agents may append to notes)",
-    session_key: str = "the session key, which names the conversation; sub-agents get no tools "
-    "(default: from each request)",
+    read_only: str = "offer no tool that writes",
+    session_key: str = "the conversation (default: that of each request)",
 ) -> None:
     """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
     parser.value("--workspace", "[NAME=]DIR", f"{ABOUT_WORKSPACE}; repeatable", action="append", default=[])

@@ -17,9 +17,9 @@ _MAX_REFUSED = 10
 
 
 def add_promote(parser: CommandParser) -> None:
-    parser.flag("--apply", "write to MEMORY.md; without it nothing is changed")
-    parser.flag("--undo", "take the last promotion back, byte for byte")
-    parser.value("--explain", "TEXT", "show why a statement with this key, path or text is promoted or not")
+    parser.flag("--apply", "write to MEMORY.md; without it nothing changes")
+    parser.flag("--undo", "take the last promotion back")
+    parser.value("--explain", "TEXT", "show why a statement is promoted or not")
     parser.value("--limit", "N", "promote at most N statements")
     parser.value("--min-score", "S", "the least score (0 to 1)")
     parser.value("--min-recall-count", "N", "the least number of signals", dest="min_signals", type=parse_count)

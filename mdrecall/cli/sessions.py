@@ -34,20 +34,20 @@ def add_sessions(parser: CommandParser) -> None:
     parser.value("action", "", about, choices=("list", "search", "history", "show", "save", "tidy"))
     about = "a session from `mdrecall sessions list`, also by its session key; search: the words to look for"
     parser.value("session", "ID", about, nargs="*", default=[])
-    parser.value("--from", "LINE", "show: start at this record", dest="from_line")
-    parser.value("--from-char", "N", "show: skip N characters of the first record", default=0)
-    parser.value("--lines", "N", "show: print at most N records")
+    parser.value("--from", "LINE", "show: start here", dest="from_line")
+    parser.value("--from-char", "N", "show: skip N characters", default=0)
+    parser.value("--lines", "N", "show: print at most N")
     parser.value("--in", "ID", "search: only in this session", dest="within", default="")
-    about = "search: print at most N messages, up to 25 (default: 10); history: up to 1000 (default: 100)"
+    about = "search, history: print at most N messages (default: 10, 100)"
     parser.value("-n --limit", "N", about)
-    parser.value("--offset", "N", "history: leave out the N newest messages", default=0)
-    parser.value("--message", "RECORD", "history: print the messages around this record")
-    parser.flag("--tools", "history: also print tool calls and their results")
+    parser.value("--offset", "N", "history: leave out the newest N", default=0)
+    parser.value("--message", "RECORD", "history: print what is around this record")
+    parser.flag("--tools", "history: also print tool calls")
     parser.value("--messages", "N", "save: keep the last N messages (default: 15)")
-    parser.value("--slug", "WORDS", "save: a few words for the name of the note", default="")
-    parser.flag("--apply", "tidy: change the notes; without it nothing is changed")
-    parser.flag("--undo", "tidy: take the last change back, byte for byte")
-    about = "list, search and show only what this conversation may see; save: the session key to write into the note"
+    parser.value("--slug", "WORDS", "save: words for the note's name", default="")
+    parser.flag("--apply", "tidy: change the notes")
+    parser.flag("--undo", "tidy: take the last change back")
+    about = "only what this conversation may see; save: the session key to write down"
     parser.value("--session-key", "KEY", about, default="")
     add_common(parser)
 
@@ -179,8 +179,8 @@ def add_hosts(parser: CommandParser) -> None:
     about += " from now on, old ones too; forget: stop following, and delete what was imported"
     parser.value("action", "", about, choices=("list", "import", "follow", "forget"))
     parser.value("host", "HOST", "a host from `mdrecall sessions hosts list`", nargs="?")
-    parser.flag("--all", "conversations of every folder, not only of this project", dest="everywhere")
-    parser.value("--since", "DAY", "import: only conversations of this day (2026-02-10) or later")
+    parser.flag("--all", "conversations of every project", dest="everywhere")
+    parser.value("--since", "DAY", "import: only conversations of this day or later")
     parser.flag("-y --yes", "forget: delete without asking")
     add_common(parser)
 
@@ -258,9 +258,9 @@ def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
 
 
 def add_log(parser: CommandParser) -> None:
-    parser.value("-n --limit", "N", "print the last N answers to agents (default: 50)", default=50)
-    parser.value("--session", "ID", "print only this session; the first characters of its id are enough", default="")
-    parser.value("--silence", "N", "never show line N to an agent by itself again, wherever it moves; again to undo it")
+    parser.value("-n --limit", "N", "print the last N (default: 50)", default=50)
+    parser.value("--session", "ID", "print only this session, by the first characters of its id", default="")
+    parser.value("--silence", "N", "never show line N again; repeat it to undo that")
     add_common(parser)
 
 

@@ -48,8 +48,8 @@ class Batch(Section):  # memorySearch.remote.batch
     enabled: bool = setting(flag(), False, "Send large jobs through the provider's batch API.")
     wait: bool = setting(flag(), True, "Make indexing wait until the batch is done.")
     concurrency: int = setting(whole(1), 2, "How many batches run at once.")
-    poll_interval_ms: int = setting(whole(0), 2000, "How often a batch is polled, in milliseconds.")
-    timeout_minutes: int = setting(whole(1), 60, "How long a batch may take, in minutes.")
+    poll_interval_ms: int = setting(whole(0), 2000, "Milliseconds between two polls of a batch.")
+    timeout_minutes: int = setting(whole(1), 60, "Minutes that a batch may take.")
 
 
 class Remote(Section):  # memorySearch.remote
@@ -65,8 +65,8 @@ class Local(Section):  # memorySearch.local
 
 
 class VectorStore(Section):  # memorySearch.store.vector
-    enabled: bool = setting(flag(), True, "Let sqlite-vec search vectors; if off, they are searched in this process.")
-    extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
+    enabled: bool = setting(flag(), True, "Let sqlite-vec search the vectors.")
+    extension_path: str | None = setting(text(), None, "Another sqlite-vec library than the bundled one.")
 
 
 class StoreSettings(Section, dropped=("driver", "fts")):  # memorySearch.store
@@ -89,13 +89,13 @@ class SyncSettings(Section):  # memorySearch.sync
     on_session_start: bool = setting(flag(), True, "Update the index when a session starts.")
     on_search: bool = setting(flag(), True, "Index changed files before a search.")
     watch: bool = setting(flag(), True, "Watch files for changes.")
-    watch_debounce_ms: int = setting(whole(0), 1500, "How many milliseconds files must rest before they are indexed.")
+    watch_debounce_ms: int = setting(whole(0), 1500, "Milliseconds that files must rest before they are indexed.")
     interval_minutes: int = setting(whole(0), 0, "Minutes between regular checks for changes; 0 means none.")
     sessions: SessionSync = SessionSync()
 
 
 class Mmr(Section):  # memorySearch.query.hybrid.mmr
-    enabled: bool = setting(flag(), False, "Rank results lower that repeat better ones (maximal marginal relevance).")
+    enabled: bool = setting(flag(), False, "Rank results that repeat better ones lower (MMR).")
     lambda_: float = setting(number(0, 1), 0.7, "The balance of MMR: 1 is relevance only, 0 is diversity only.")
 
 
@@ -115,7 +115,7 @@ class Hybrid(Section):  # memorySearch.query.hybrid
 
 class QuerySettings(Section):  # memorySearch.query
     max_results: int | None = setting(whole(1), None, "The number of results; if not set, as many as carry the answer.")
-    min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score, which is a probability.")
+    min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score.")
     hybrid: Hybrid = Hybrid()
 
     @property
@@ -125,8 +125,8 @@ class QuerySettings(Section):  # memorySearch.query
 
 
 class Cache(Section):  # memorySearch.cache
-    enabled: bool = setting(flag(), True, "Keep a cache of embeddings, so that a known text is not embedded again.")
-    max_entries: int | None = setting(whole(1), None, "The largest number of cached embeddings; unlimited if not set.")
+    enabled: bool = setting(flag(), True, "Embed no text twice: keep a cache.")
+    max_entries: int | None = setting(whole(1), None, "The most embeddings in the cache; unlimited if not set.")
 
 
 class Experimental(Section):  # memorySearch.experimental
@@ -196,18 +196,18 @@ def _blank_is_none(value: str) -> str | None:
 class QmdSessions(Section):  # memory.qmd.sessions
     enabled: bool = setting(flag(), False, "Export transcripts for qmd.")
     export_dir: str | None = setting(text(), None, "The folder for exported transcripts.")
-    retention_days: int = setting(whole(0), 0, "Leave out transcripts older than this many days; 0 keeps all.")
+    retention_days: int = setting(whole(0), 0, "Days after which transcripts are left out; 0: never.")
 
 
 class QmdUpdate(Section):  # memory.qmd.update
     interval: int = setting(duration_ms(), 300_000, "How often qmd updates its index; 0 means never.")
-    debounce_ms: int = setting(whole(0), 15_000, "Skip an update so soon after the last one, in milliseconds.")
+    debounce_ms: int = setting(whole(0), 15_000, "Milliseconds between two updates.")
     on_boot: bool = setting(flag(), True, "Update qmd's index at the start.")
     wait_for_boot_sync: bool = setting(flag(), False, "Make the start wait for that update.")
     embed_interval: int = setting(duration_ms(), 3_600_000, "How often qmd embeds.")
-    command_timeout_ms: int = setting(whole(0), 30_000, "The milliseconds for a command.", fix=lambda ms: ms or 30_000)
-    update_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for an update.", fix=lambda ms: ms or 120_000)
-    embed_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for embedding.", fix=lambda ms: ms or 120_000)
+    command_timeout_ms: int = setting(whole(0), 30_000, "Milliseconds for a command.", fix=lambda ms: ms or 30_000)
+    update_timeout_ms: int = setting(whole(0), 120_000, "Milliseconds for an update.", fix=lambda ms: ms or 120_000)
+    embed_timeout_ms: int = setting(whole(0), 120_000, "Milliseconds for embedding.", fix=lambda ms: ms or 120_000)
 
     @property
     def waits_at_start(self) -> bool:
@@ -217,9 +217,9 @@ class QmdUpdate(Section):  # memory.qmd.update
 
 class QmdLimits(Section):  # memory.qmd.limits
     max_results: int = setting(whole(1), 6, "The maximum number of results from qmd.")
-    max_snippet_chars: int = setting(whole(1), 700, "The longest snippet, in characters.")
-    max_injected_chars: int = setting(whole(1), 4000, "The longest total of all snippets, in characters.")
-    timeout_ms: int = setting(whole(1), 4000, "The timeout for a search, in milliseconds.")
+    max_snippet_chars: int = setting(whole(1), 700, "Characters of a snippet.")
+    max_injected_chars: int = setting(whole(1), 4000, "Characters of all snippets.")
+    timeout_ms: int = setting(whole(1), 4000, "Milliseconds that a search may take.")
 
 
 class Mcporter(Section):  # memory.qmd.mcporter
@@ -305,7 +305,7 @@ class SessionRules(Section, is_strict=False):  # session
         choice("main", "per-peer", "per-channel-peer", "per-account-channel-peer"), "main", "Who shares a direct chat."
     )
     scope: str = setting(choice("per-sender", "global"), "per-sender", "Whether all senders share one conversation.")
-    store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
+    store: str | None = setting(text(), None, "OpenClaw's sessions, if not in the agent's folder.")
 
 
 class Slots(Section, is_strict=False):  # plugins.slots
@@ -355,31 +355,31 @@ IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox
 
 
 class WatchOptions(Section):  # mdrecall.watch
-    scan_seconds: int = setting(whole(1), 60, "How often a watcher checks for changes that no event reported.")
+    scan_seconds: int = setting(whole(1), 60, "Seconds between a watcher's regular checks.")
 
 
 class WarmOptions(Section):  # mdrecall.warm
-    enabled: bool = setting(flag(), True, "Let a process that has the memory open answer the commands of this user.")
-    idle_minutes: int = setting(whole(1), 30, "Minutes after which a process that only waits for commands ends.")
+    enabled: bool = setting(flag(), True, "Let a process that has the memory open answer commands.")
+    idle_minutes: int = setting(whole(1), 30, "Minutes after which a process without commands ends.")
 
 
 class RemoteRequests(Section):  # mdrecall.remote
-    concurrency: int = setting(whole(1), 1, "How many requests run at once; a killed process pays for as many again.")
-    batch_min_chunks: int = setting(whole(1), 1, "Embed fewer chunks than this directly, even with batch jobs on.")
+    concurrency: int = setting(whole(1), 1, "How many requests run at once.")
+    batch_min_chunks: int = setting(whole(1), 1, "The fewest chunks for a batch job.")
 
 
 class QmdOptions(Section):  # mdrecall.qmd
-    session: bool = setting(flag(), True, "Keep `qmd mcp` running to answer searches while a memory stays open.")
+    session: bool = setting(flag(), True, "Keep `qmd mcp` running while a memory stays open.")
     first_retry_seconds: int = setting(whole(1), 15, "How long qmd rests after a failure; doubled, up to 10 minutes.")
 
 
 class ToolOptions(Section):  # mdrecall.tools
-    max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
+    max_chars: int = setting(whole(200), 4_000, "Characters of notes that one memory_search returns.")
     append: bool = setting(flag(), False, "Offer memory_append, which writes notes. MCP servers do unless it is false.")
 
 
 class ForgetOptions(Section, dropped=("tool",)):  # mdrecall.forget
-    trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
+    trash_days: int = setting(whole(1), 30, "Days that the trash keeps what was removed.")
 
 
 class RerankOptions(Section):
@@ -388,33 +388,29 @@ class RerankOptions(Section):
     provider: str | None = setting(
         choice("cohere", "jina", "voyage", "llama.cpp", "local"), None, "The reranking provider; none if not set."
     )
-    base_url: str | None = setting(text(), None, "The address above `/rerank`, if not the provider's own.")
+    base_url: str | None = setting(text(), None, "The server's address, above `/rerank`.")
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
-    model: str = setting(text(), "", "The model, if not the default one; for `local`, a GGUF file, `hf:` or a URL.")
-    top_n: int = setting(whole(1, 100), 40, "How many passages are reordered; never fewer than are returned.")
-    timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
+    model: str = setting(text(), "", "The model; for `local`, a GGUF file, `hf:` or a URL.")
+    top_n: int = setting(whole(1, 100), 40, "How many passages are reordered.")
+    timeout_ms: int = setting(whole(1), 3000, "Milliseconds that a search waits for the new order.")
 
 
 class StoreOptions(Section, dropped=("fallback",)):  # mdrecall.store
     kind: str = setting(choice("sqlite", "postgres"), "sqlite", "A file here, or a database that machines share.")
     dsn: Any = setting(SECRET, None, "The database or a reference; MDRECALL_STORE_DSN overrides it.", hide=hide_text)
-    workspace: str = setting(text(), "", "The name of this memory in the database; agent and folder if not set.")
+    workspace: str = setting(text(), "", "The memory's name in the database; else agent and folder.")
 
 
 class HostOptions(Section, dropped=("flushHeadless",)):  # mdrecall.hosts
-    session_start: bool = setting(flag(), True, "Show the model what matters of the memory when a session starts.")
-    prompt: bool = setting(
-        flag(), True, "Search the memory for each prompt, and show what fits; for that, keep what you say in sessions."
-    )
-    digest: bool = setting(flag(), True, "Write what was asked, done and decided into the note of the day.")
-    flush: bool = setting(flag(), True, "Ask the model once in a session to confirm wishes and keep what matters.")
-    max_chars: int = setting(
-        whole(500), 2_400, "Characters that a hook shows to the model; one outside of ASCII counts as four."
-    )
+    session_start: bool = setting(flag(), True, "Show the model what matters when a session starts.")
+    prompt: bool = setting(flag(), True, "Show what fits a prompt; for that, keep what you say in sessions.")
+    digest: bool = setting(flag(), True, "Write what was done and decided into the day's note.")
+    flush: bool = setting(flag(), True, "Ask the model once in a session to confirm wishes.")
+    max_chars: int = setting(whole(500), 2_400, "Characters that a hook shows; one outside of ASCII counts as four.")
 
 
 class RecallOptions(Section):  # mdrecall.recalls
-    record: bool = setting(flag(), False, "Note which lines of dated notes searches find, and when. No text is kept.")
+    record: bool = setting(flag(), False, "Note which lines of dated notes searches find, without their text.")
 
 
 # Its other thresholds are OpenClaw's: plugins.entries.memory-core.config.dreaming.phases.deep.
@@ -447,13 +443,13 @@ def _read_collections(values: Mapping[str, Any]) -> dict[str, tuple[ExtraPath, f
 class MdrecallSettings(Section, dropped=("activity", "flush", "vectors")):
     """``mdrecall``: the settings that only mdrecall has."""
 
-    max_file_bytes: int = setting(size_bytes(), 32 * 1024 * 1024, "Skip files larger than this and report them.")
+    max_file_bytes: int = setting(size_bytes(), 32 * 1024 * 1024, "Skip and report larger files.")
     ignore: tuple[str, ...] = setting(list_of(text()), IGNORED_FOLDERS, "Names of folders to skip.")
     max_per_file: int | None = setting(whole(1), None, "The most results from one file; unlimited if not set.")
-    query_timeout_ms: int = setting(whole(1), 3000, "How long a search waits for a remote embedder, in milliseconds.")
-    search_wait_ms: int = setting(whole(0), 250, "How long a search waits for changed files, in milliseconds.")
-    first_index_wait_ms: int = setting(whole(0), 30_000, "How many milliseconds a search waits for the first index.")
-    encoder: bool = setting(flag(), True, "Also compare passages by the encoder, whose vectors take minutes to make.")
+    query_timeout_ms: int = setting(whole(1), 3000, "Milliseconds that a search waits for a remote embedder.")
+    search_wait_ms: int = setting(whole(0), 250, "Milliseconds that a search waits for changed files.")
+    first_index_wait_ms: int = setting(whole(0), 30_000, "Milliseconds that a search waits for the first index.")
+    encoder: bool = setting(flag(), True, "Also compare passages by the encoder.")
     watch: WatchOptions = WatchOptions()
     warm: WarmOptions = WarmOptions()
     remote: RemoteRequests = RemoteRequests()
@@ -468,8 +464,7 @@ class MdrecallSettings(Section, dropped=("activity", "flush", "vectors")):
     collections: Mapping[str, tuple[ExtraPath, float]] = setting(
         map_of(_COLLECTION),
         {},
-        "Named parts of the notes: `{name: {path, pattern, weight}}`. They are searched, can be searched by themselves,"
-        " and the odds of their notes are multiplied by the weight (0.1 to 10).",
+        "Parts of the notes, `{name: {path, pattern, weight}}`; the weight (0.1 to 10) multiplies the odds of a note.",
         fix=_read_collections,
     )
     sessions: SessionOptions = SessionOptions()

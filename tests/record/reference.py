@@ -14,19 +14,20 @@ from mdrecall.config.settings import SECTIONS
 DOCS = Path(mdrecall.__file__).parent.parent / "docs"
 
 #: Described once, at the top of cli.md.
-_COMMON = {"--workspace", "--agent", "--config", "--json", "--no-warm", "--help"}
+_COMMON = ["--workspace", "--agent", "--all-agents", "--config", "--json", "--no-warm", "--yes", "--verbose", "--help"]
 
 _BLOCK = re.compile(r"(?<=<!-- options of )([a-z ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 _INTRODUCTION = """\
 # Every setting
 
-This page is generated. [Configuration](config.md) says where settings come from; `mdrecall config show` prints those in
-use, and `mdrecall config schema` prints a schema for editors. Where nothing else is said, a setting is a text, or takes
-what its default shows: true or false, or a whole number.
+Each line has a setting, its default and what it does. [Configuration](config.md) says where settings come from,
+`mdrecall config show` prints those in use, and `mdrecall config schema` prints a schema for editors. A size may be
+`512k` or `2mb`.
 """
 
-_SHOWN_BY_DEFAULT = ("true or false", "a whole number of at least 0")
+#: What a setting accepts is said where its default and its description do not show it.
+_CHOICE_OR_LIMIT = re.compile(r"one of .*|a (?:whole )?number from .*|a duration .*|a list of at most .*")
 
 
 def options_of(command: str) -> list[argparse.Action]:
@@ -57,17 +58,22 @@ def settings_page() -> str:
     for prefix, section in SECTIONS.items():
         for name, setting in each_setting(section):
             heading = ".".join(f"{prefix}.{name}".split(".")[:-1])
-            items.setdefault(heading, []).append(f"- `{prefix}.{name}`: {setting.about}{_values(setting)}")
+            default = "" if setting.default in (None, "") else f" ({_code(setting.default)})"
+            items.setdefault(heading, []).append(f"- `{prefix}.{name}`{default}: {setting.about}{_values(setting)}")
     return "\n".join([_INTRODUCTION, "\n\n".join(_sections(items)), ""])
 
 
+def _code(default: object) -> str:
+    return f"`{json.dumps(default, ensure_ascii=False)}`"
+
+
 def _values(setting: Setting) -> str:
-    """Return what a setting accepts and its default, as far as its description does not show them."""
-    default = "" if setting.default in (None, "") else f"default `{json.dumps(setting.default, ensure_ascii=False)}`"
-    is_clear = setting.rule.accepts == "a string" or (default and setting.rule.accepts in _SHOWN_BY_DEFAULT)
-    accepts = "" if is_clear else setting.rule.accepts.removeprefix("a whole number of " if default else "")
-    values = "; ".join(filter(None, (accepts, default)))
-    return f" *{values[0].upper()}{values[1:]}.*" if values else ""
+    """Return what a setting accepts if that is a choice or has a limit."""
+    accepts = setting.rule.accepts
+    if not _CHOICE_OR_LIMIT.fullmatch(accepts):
+        return ""
+    short = re.sub(r"^a (whole )?number (?=from)", "", accepts)
+    return f" *{short[0].upper()}{short[1:]}.*"
 
 
 def _sections(items: dict[str, list[str]]) -> Iterator[str]:
