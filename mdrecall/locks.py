@@ -31,7 +31,7 @@ _BLANK_STALE_S = 2.0
 class FileLock:
     """A lock at a path. The file goes when the lock is released, or at the next ``sweep`` after its process was killed.
 
-    One object is not for several threads at once, except for ``holder``.
+    Only one thread may use an object at a time, except for ``holder``.
     """
 
     def __init__(self, path: str) -> None:

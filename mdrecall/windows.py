@@ -142,7 +142,7 @@ def explain_bad_name(name: str) -> str:
         return "Windows does not allow one of its characters in a name"
     if name[-1:] in (".", " "):
         return "on Windows no name ends with a dot or a space"
-    return "Windows keeps this name for a device" if _RESERVED.fullmatch(name) else ""
+    return "Windows reserves this name for a device" if _RESERVED.fullmatch(name) else ""
 
 
 def _below(act: Callable[..., _T]) -> Callable[..., _T]:
@@ -201,7 +201,7 @@ def pwrite(file: int, data: bytes, at: int) -> int:
 
 
 def _at(file: int, at: int, act: Callable[[], _T]) -> _T:
-    """Return the result of ``act`` at a place of a file, which then is where it was before."""
+    """Return the result of ``act`` at a position in a file, and restore the position."""
     with _seeking:
         before = os.lseek(file, 0, os.SEEK_CUR)
         try:
@@ -249,7 +249,7 @@ class poll:
             return events & (POLLOUT | (POLLIN if waiting.value else 0))
         if ctypes.get_last_error() == _BROKEN_PIPE:
             return POLLHUP | (events & POLLIN)
-        # The end for writing cannot be looked at, and what is no pipe never waits.
+        # The end for writing cannot be looked at, and anything but a pipe never waits.
         return events & (POLLOUT | POLLIN)
 
 

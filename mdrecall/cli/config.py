@@ -37,7 +37,7 @@ def _load(options: argparse.Namespace) -> Loaded:
 def _load_all(options: argparse.Namespace) -> list[Loaded]:
     """Return the settings of every agent; raise one error with the problems of all of them.
 
-    A folder that OpenClaw will make when it is needed is no problem of the configuration.
+    A folder that OpenClaw will make when it is needed is not a problem.
     """
     loaded: list[Loaded] = []
     problems: dict[str, None] = {}

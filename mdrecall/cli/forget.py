@@ -106,7 +106,7 @@ def _print_plan(plan: ForgetPlan, *, is_dry: bool) -> None:
         kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."
         print("It was forgotten before." if plan.is_known else f"No place holds it. {kept_out}")
     if plan.unfinished:
-        print("An earlier run was broken off; it is finished with this one.")
+        print("An earlier run was interrupted. This one finishes it.")
     if is_dry and plan.has_work and plan.places:
         print("Nothing was changed. Add --apply to forget it; back up first, or add --trash, if you may want it again.")
 

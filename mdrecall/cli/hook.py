@@ -106,12 +106,12 @@ def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -
     try:
         payload = json.loads(options.input.strip() or "{}")
     except (ValueError, RecursionError) as error:
-        raise RecallError("The input of the hook is not JSON.", hint="Ask the host's makers.") from error
+        raise RecallError("The input of the hook is not JSON.", hint="Report it to the makers of the host.") from error
     if not isinstance(payload, dict):
-        raise RecallError("The input of the hook is no JSON object.", hint="Ask the host's makers.")
+        raise RecallError("The input of the hook is not a JSON object.", hint="Report it to the makers of the host.")
     event = read_event(options.event, payload, env, host=options.host, has_terminal=options.terminal)
     if event is None and options.event not in EVENTS:
-        raise RecallError(f"{options.event!r} is no event.", hint=f"The events are {', '.join(EVENTS)}.")
+        raise RecallError(f"There is no event {options.event!r}.", hint=f"The events are {', '.join(EVENTS)}.")
     if event is None and (not options.host or find_host(options.host) is None):
         hint = "Name it with --host."
         raise RecallError(f"The host {options.host!r} is not known." if options.host else "Unknown host.", hint=hint)

@@ -249,7 +249,7 @@ class Printed:
         self.stdout, self.stderr = (_Stream(self._parts, number, *stream) for number, stream in enumerate(streams))
 
     def pack(self) -> bytes:
-        """Return each part with its stream and its length; standard output that is no terminal comes at the end."""
+        """Return each part with its stream and its length; standard output comes at the end if it is not a terminal."""
         parts = self._parts if self._is_terminal else sorted(self._parts, key=lambda part: -part[0])
         packed = b"".join(bytes([number]) + len(data).to_bytes(4, "big") + data for number, data in parts)
         if len(packed) >= start.MAX_ANSWER_BYTES:

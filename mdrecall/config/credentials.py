@@ -259,7 +259,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_set(value: Any) -> bool:
-    """True if a setting has a value; a blank text is none."""
+    """True if a setting has a value other than blank text."""
     value = _plain(value)
     return bool(value.strip() if isinstance(value, str) else value)
 

@@ -293,7 +293,7 @@ def each_setting(section: type[Section], prefix: str = "") -> Iterator[tuple[str
 
 
 def hide_text(value: Any) -> Secret | Any:
-    """Wrap a secret that stands there as a text; a reference to one is no secret."""
+    """Wrap a secret that is given as text; a reference to one is not a secret."""
     return Secret(value) if isinstance(value, str) else value
 
 

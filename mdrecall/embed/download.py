@@ -135,7 +135,7 @@ def _receive(file: RemoteFile, url: str, out: IO[bytes], progress: ProgressCallb
         for block in _blocks(response):
             done += len(block)
             if file.size != UNKNOWN and done > file.size:
-                raise ModelFileError(f"{url} is longer than the {file.size} bytes that {file.name} has.")
+                raise ModelFileError(f"{url} has more than the {file.size} bytes of {file.name}.")
             out.write(block)
             if progress:
                 progress(Progress(done, max(done, file.size), f"Downloading {file.name}"))

@@ -63,10 +63,10 @@ def prompts_for(*names: str) -> Prompts:
 
 
 class ScoreScale:
-    """The scale of one reranker's scores, as far as they have shown it: logits, or probabilities."""
+    """The scale of a reranker's scores, logits or probabilities, by those seen so far."""
 
     def __init__(self, least: float = 0.0) -> None:
-        """``least`` is the lowest score that is no logit: a model that was trained by cosines goes below 0."""
+        """``least`` is the lowest score that is not a logit: a model that was trained by cosines goes below 0."""
         self._least = least
         self._is_logits = False
 

@@ -45,7 +45,7 @@ def run_in_background(act: Callable[[], _T], *, name: str) -> Future[_T]:
 
 
 class DaemonPool:
-    """Threads that are started when needed and used again; the one used last comes first, as its caches are warm."""
+    """Threads that start when they are needed and are reused, the last one first, because its caches are warm."""
 
     def __init__(self, name: str, max_threads: int | None = None) -> None:
         self._name = name

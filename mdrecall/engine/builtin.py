@@ -132,7 +132,7 @@ class BuiltinBackend:
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written.
 
-        Who searches only conversations looks for what was just said in one.
+        A search of conversations alone may look for what was just said in one.
         """
         everything = request.source == "sessions"
 

@@ -202,7 +202,7 @@ class FallbackBackend:
             answer = outcome.result()
         except BackendUnavailable as error:
             if self._closing.is_set():
-                # Closing caused it: it is no failure of the primary.
+                # Closing caused it: it is not a failure of the primary.
                 raise
             if isinstance(error, errors.BackendNotReady | errors.ProgramStopped):
                 now = time.time()

@@ -33,7 +33,7 @@ _LONG_CHARS = 1_000_000
 _CHARS_AT_ONCE = 200_000
 #: A report names at most this many files; its counts cover all of them.
 MAX_NAMED = 100
-#: What a file that has another stamp than the index is: ``settled`` is the same, and its new stamp can be trusted.
+#: The state of a file whose stamp is not the one in the index: ``settled`` is the same, with a stamp to be trusted.
 FileState: TypeAlias = Literal["changed", "same", "settled", "gone", "unreadable"]
 
 

@@ -212,8 +212,8 @@ def match_query(chunks: ChunkReader, terms: Sequence[Term], visible: frozenset[i
 def match_visible(chunks: ChunkReader, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
     """Return the visible chunks that each term occurs in, in the order of the terms; None means that all are visible.
 
-    How rare a term is depends on these chunks only. A word that stands whole only in hidden ones is looked up as the
-    beginning of others, as a word that stands nowhere is.
+    How rare a term is depends on these chunks only. A word that is whole only in hidden ones is looked up as the
+    beginning of others, like a word that no chunk has.
     """
     matches = chunks.match_terms(terms)
     if visible is None:

@@ -131,7 +131,7 @@ class TranscriptIndexer:
         return work.report()
 
     def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
-        """True if a transcript has grown by enough, has not changed for long, or is another file than before."""
+        """True if a transcript has grown by enough, has not changed for long, or is a different file."""
         grown = stamp[0] - (known.size if known else 0)
         most_bytes, most_messages = self._thresholds
         if grown < 0 or grown >= most_bytes or (known and known.inode != stamp[3]):

@@ -35,7 +35,7 @@ class EmbeddedQuery(NamedTuple):
     trust: float
     """The share of the query that the embedder understands, 0 to 1."""
     fallback_reason: str = ""
-    """Why another embedder than the configured one was used; empty if the configured one was."""
+    """Why the configured embedder was not used; empty if it was."""
     translate: Callable[[Sequence[str]], Sequence[float]] | None = None
     """Returns the share of the query's words that each text holds in another language, if the embedder can tell."""
     is_unspaced: bool = False

@@ -301,7 +301,7 @@ def _close(path: str, progress: Progress, settings: Settings, now: datetime) -> 
             # A note has a part of it already, because the file is older. The transcript is read again.
             progress, outline, text = progress._replace(number=0, offset=0, seen=""), Outline(), ""
         if not text:
-            # A title alone is no section; it is that of what comes later.
+            # A title alone is not a section: it belongs to what comes later.
             save_progress(path, progress._replace(outline=Outline(title=outline.title)))
             return None
         save_progress(path, progress._replace(section=text, day=f"{at:%Y-%m-%d}"))

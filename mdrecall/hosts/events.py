@@ -170,7 +170,7 @@ def find_log(env: Mapping[str, str], cwd: str) -> str:
 
 
 def log_problem(path: str, now: datetime, where: str, problem: str) -> None:
-    """Add a line to the log, without secrets; a log that cannot be written is no reason to fail."""
+    """Add a line to the log, without secrets; a log that cannot be written is not a failure."""
     from mdrecall.text.redact import redact
 
     said = " ".join(redact(f"{where}: {problem}").split())[:_MAX_LINE_CHARS]

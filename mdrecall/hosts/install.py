@@ -42,7 +42,7 @@ class Change(NamedTuple):
     folders: tuple[str, ...]
     """The folders that did not exist before the installation."""
     edited: tuple[str, ...] = ()
-    """Files of mdrecall alone that somebody has edited, and that the removal deletes."""
+    """Files that are mdrecall's alone and were edited; the removal deletes them."""
 
     @property
     def files(self) -> list[str]:
@@ -260,7 +260,7 @@ def _hash(text: str | None) -> str:
 def remember_conversations(site: Site, settings: Settings, state_dir: str) -> dict[str, str]:
     """Return what the receipt of a host says of conversations: in which memory, and what held before it was installed.
 
-    In another memory than that of an earlier installation, what held there is restored.
+    If an earlier installation had another memory, what held there is restored.
     """
     earlier = read_options(site, state_dir) or {}
     if earlier.get("memory") == settings.agent_folder:

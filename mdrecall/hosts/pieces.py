@@ -381,7 +381,7 @@ def _for_openclaw(site: Site) -> Iterator[Piece]:
 
 
 def _for_hermes(site: Site) -> Iterator[Piece]:
-    """A provider that Hermes loads, and the line that chooses it and not ``provider``; in doubt a person adds it."""
+    """The provider that Hermes loads, and the line that chooses it. If its place is unclear, a person adds the line."""
     if site.scope == "project":
         raise RecallError("Hermes has no configuration for a project.", hint="Leave --scope out.")
     for name in ("plugin.yaml", "__init__.py"):
@@ -413,7 +413,7 @@ def _without_hooks(user: str = "", project: str = "AGENTS.md") -> Callable[[Site
     return list_them
 
 
-#: What each program gets; any other one is an MCP client, which gets the server alone. What all share is no program.
+#: What each program gets; any other one is an MCP client, which gets the server alone. What all share is not a program.
 _LAYOUTS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "claude-code": _for_claude,
     "codex": _for_codex,

@@ -112,5 +112,5 @@ def find_focus(text: str, stems: Set[str], chars: int) -> str:
 
 
 def _count_words(text: str, spans: list[tuple[int, int]], start: int, chars: int) -> int:
-    """Return how many different words of a query a run holds."""
+    """Count the different words of a query in a run."""
     return len({fold(text[one:end]) for one, end in spans if start <= one and end <= start + chars})

@@ -53,7 +53,7 @@ class Shown(NamedTuple):
 
 
 def record_shown(call: HookCall, shown: Iterable[Shown], why: str = "") -> None:
-    """Record what a model is shown, and why it is this or nothing."""
+    """Record what a model is shown, or why it is shown nothing."""
     event, silenced = call.event, Silenced(call.settings)
     lines = [
         {"citation": each.citation, "score": round(each.score, 2), "why": each.why, **_sign(call.settings, units)}

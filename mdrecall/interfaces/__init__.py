@@ -317,7 +317,7 @@ class DocumentWriter(Protocol):
         """Return which indexed files that are missing on the disk may leave the index.
 
         All of them, unless several machines share it: then those that this machine has had, if the notes are here. An
-        empty folder on another machine is no decision to forget everything.
+        empty folder on another machine is not a decision to forget everything.
         """
 
 

@@ -111,7 +111,7 @@ def write_backup(
     _remove_leftovers(os.path.dirname(target), now.timestamp())
     try:
         with draft(target) as file:
-            # What is locked is no leftover.
+            # What is locked is not a leftover.
             platform.try_lock(file.file.fileno())
             report = _write(file.file, settings, home, memories, now)
             file.file.flush()

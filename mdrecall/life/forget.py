@@ -84,7 +84,7 @@ class ForgetPlan(NamedTuple):
     trash_days: int
     """How long what is removed from notes is kept; 0 to keep nothing."""
     unfinished: int
-    """How many earlier runs were broken off, and are finished with this one."""
+    """How many interrupted runs this one finishes."""
     problems: tuple[str, ...] = ()
     """The places that cannot be opened, and why."""
 

@@ -74,7 +74,7 @@ _ROUTINE = (
     r"|no (?:new |open |urgent |pending )*(?:messages?|mails?|emails?|changes?|updates?|alerts?|events?|tasks?"
     r"|issues?|action|activity)\b)"
 )
-#: What is no statement: a pattern for its beginning, and what it is. The first that matches counts.
+#: What is not a statement: a pattern for its beginning, and what it is. The first that matches counts.
 _UNFIT_PATTERNS = (
     (r"#{1,6}(?:\s|$)", "it is a heading"),
     (r"\||.*\|.*\|", "it is a row of a table"),

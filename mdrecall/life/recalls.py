@@ -118,7 +118,7 @@ class RecallState:
         """The recall records; none if there is no file, or it cannot be read."""
         found, stored = [], self.content.get("records")
         for raw in stored if isinstance(stored, list) else ():
-            # What is no record is left out.
+            # Anything but a record is left out.
             with suppress(TypeError, KeyError):
                 found.append(Record(**raw | {"days": tuple(raw["days"])}))
         return found

@@ -261,7 +261,7 @@ class ConflictReport(NamedTuple):
 
 
 def list_conflicts(memory: Memory, max_claims: int = _MAX_CLAIMS) -> ConflictReport:
-    """Return what contradicts itself in the notes; lines that are marked as replaced, and digests, do not count."""
+    """Return the contradictions in the notes, without lines that are marked as replaced, and digests."""
     claims: list[tuple[Claim, Place]] = []
     read, notes = 0, sorted(memory.notes(), key=lambda note: note.path not in CURATED_FILES)
     for note in notes:

@@ -188,7 +188,7 @@ class Connection:
         self._calls: dict[int | str, _Call] = {}
 
     def receive(self, line: bytes) -> None:
-        """Take a line; one that is no message is dropped, as the SDK does."""
+        """Take a line; one that is not a message is dropped, as the SDK does."""
         message = _parse(line)
         if message is None:
             return

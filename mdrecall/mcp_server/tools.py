@@ -125,7 +125,7 @@ class Toolbox:
         return not is_spare and not (self._read_only and spec.writes)
 
     def _open_slot(self, name: str) -> Toolset:
-        """Return the tools of another plugin than that of the notes, which is opened once."""
+        """Return the tools of a plugin that is not that of the notes. It is opened once."""
         from mdrecall.plugins import open_slot
 
         with self._lock:

@@ -394,7 +394,7 @@ class DayLimits(NamedTuple):
 
 
 def read_limits(since: Any, until: Any, today: int) -> DayLimits | None:
-    """Return the days from one text or date to another; None without both. Raise ``QueryError`` for what is no time."""
+    """Return the days between two texts or dates; None without both. Raise ``QueryError`` for anything but a time."""
     if since is None and until is None:
         return None
     first = None if since is None else _read_limit("since", since, today)[0]

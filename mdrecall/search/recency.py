@@ -3,7 +3,7 @@
 A time never filters: a note of the time gains a little, because people tell of a day on other days too. Only a query
 that asks for nothing but a time lists the notes of that time.
 
-A line that was replaced stays a result, because who asks may want to know what was said before.
+A line that was replaced stays a result, because whoever asks may want to know what was said before.
 """
 
 import re
@@ -259,7 +259,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     # No line needs the words of a time to state what held then.
     timed = _words(" ".join(context.text[start:end] for start, end in context.times.spans))
     asked = [match.term for match in context.matches if not match.term.stop and match.term.surface not in timed]
-    # Who asks where somebody lives is answered by a line that says where they moved.
+    # A line that says where somebody moved answers where they live.
     fold_text = fold_homes if fold_homes(context.text) != fold(context.text) else fold
     words = (term.text if fold_text is fold else fold_homes(term.surface) for term in asked)
     beginnings = sorted({word[:_SURE_CHARS] for word in words})

@@ -492,7 +492,7 @@ def _read_text(chunk: StoredChunk) -> ReadText:
 
 
 class Memo(dict[_K, _V]):
-    """Remembers what a function returns: looking it up again is no call."""
+    """Remembers what a function returns, so that looking it up again does not call it."""
 
     def __init__(self, make: Callable[[_K], _V]) -> None:
         super().__init__()

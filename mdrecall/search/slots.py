@@ -42,7 +42,7 @@ _NUMBERS = (
     r"|cinq|sept|huit|neuf|dix|douze|cent|mille|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|doce|cien|mil"
 )
 _NUMBER = rf"\d|\b(?:{_NUMBERS})\b|[二两兩三四五六七八九十百千万萬半]|[일이삼사오육칠팔구십백천만]+ ?[원명개시월년일]"
-# What has digits and is no number to be asked for: a date, a time of day, a rank, the number of a list item.
+# What has digits but is not a number to be asked for: a date, a time of day, a rank, the number of a list item.
 _NO_NUMBER = r"\d{4}-\d\d(?:-\d\d)?|\b\d{1,2}(?::\d\d|st|nd|rd|th)\b|^\s*\d+[.)]\s"
 _TIME = (
     rf"{_NUMBER}|\b(?:{'|'.join(HINTS.split())}|after|before|until|since|during|by|every|daily|weekly|monthly|noon"
@@ -189,7 +189,7 @@ def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> li
         return [entry._replace(score=score_of(entry, context)) for entry in lower]
     lead = _LEAD_GAIN * (first.score - others[0].score) * (1 - first.score) if others else 0.0
     if first.features:
-        # What holds little of the question leads by chance, and so does what another speaker than the named one said.
+        # What holds little of the question leads by chance, and so does what anybody but the named speaker said.
         held = first.features.coverage + min(first.features.title, TITLE_WEIGHT)
         lead *= 0.0 if first.speaker else min(1.0, 2 * held)
     if lead <= 0:

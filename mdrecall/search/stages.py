@@ -47,7 +47,7 @@ _QUESTION_FACTOR = 0.2
 # A reply with fewer words of its own, the speaker's label among them, and no name, number or code in it, says nothing.
 _FEW_WORDS = 6
 _NAMING = r"[\d`]|(?<=[^\s.!?:] )(?!I\b)[A-ZÀ-Þ]"
-# The end of a sentence that is no question.
+# The end of a sentence that is not a question.
 _STATEMENT = r"[.!…](?=\s)|[。！]"
 # Below this, a best match is right about every fourth time.
 _WEAK = 0.2
@@ -201,7 +201,7 @@ def _says_nothing(reply: str, query: str) -> bool:
 
 
 def find_question(text: str) -> str:
-    """Return the question that a text ends with, of which it may be all; empty if it ends otherwise."""
+    """Return the question that a text ends with, which may be the whole text; empty if it ends otherwise."""
     said = text.rstrip()
     return re.split(_STATEMENT, said)[-1] if said.endswith(("?", "？")) else ""
 
@@ -305,7 +305,7 @@ def _can_join(shown: Candidate, entry: Candidate) -> bool:
 
 
 def shown_span(entry: Candidate) -> Passage:
-    """Return the passage and those that are shown with it as one."""
+    """Return a passage merged with those that are shown with it."""
     if not entry.more:
         return entry.passage
     every = sorted((entry.passage, *entry.more))
@@ -405,7 +405,7 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
 
 
 def identifier_share(entry: Candidate) -> float:
-    """Return the share of the query's identifiers that a candidate holds; one that lacks any comes after it."""
+    """Return the share of the query's identifiers that a candidate holds."""
     return entry.features.identified if entry.features else 0.0
 
 

@@ -211,7 +211,7 @@ _MAX_NAME_CHARS, _MAX_KEY_CHARS = 60, 200
 _MAX_MESSAGE_CHARS = 20_000
 #: How many messages after the last call are one answer: hosts store an answer in pieces.
 _MAX_PIECES = 4
-#: A request with fewer words that mean something, such as "yes, go on", is no title.
+#: A request with fewer words that mean something, such as "yes, go on", is not a title.
 _LEAST_REQUEST_WORDS = 2
 #: A title with a number and fewer of them, such as "address 30", says little: the next requests follow it, and it is
 #: cut so that there is room for them.
@@ -312,7 +312,7 @@ def find_mark(note: str, host: str, session: str) -> int:
 
 
 def find_sections(note: str) -> list[Section]:
-    """Return the digests in a note, the first one first. A line that follows a mark is part of none."""
+    """Return the digests in a note, in order. A line after the mark of a digest is not part of it."""
     if DIGEST_MARK not in note:
         return []
     lines, found = note.split("\n"), list[Section]()

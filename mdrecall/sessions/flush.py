@@ -68,7 +68,7 @@ class Rules(NamedTuple):
     def reserve(self, context_window: int) -> int:
         """Return how many tokens compaction leaves free; it starts when they are used up.
 
-        What is only assumed is a quarter of the window at most, as in OpenClaw: a small model would have no room else.
+        An assumed number is at most a quarter of the window, as in OpenClaw, so that a small model has room.
         """
         known = self.reserve_tokens or 0
         floor = self.reserve_tokens_floor if known else max(DEFAULT_RESERVE, self.reserve_tokens_floor)

@@ -391,7 +391,7 @@ class AboutCache:
         return about
 
     def save(self) -> None:
-        """Write what is new; a folder that cannot be written to is no reason to fail."""
+        """Write what is new; a folder that cannot be written to is not a failure."""
         if self._has_changed and self._known is not None:
             with suppress(OSError):
                 save(self._path, dict(list(self._known.items())[-len(HOSTS) * _MAX_FILES :]))

@@ -380,5 +380,5 @@ def _list_windows(connection: apsw.Connection, session: str) -> Contents:
     only = (" WHERE w.session_id = ?", (session,)) if session else ("", ())
     rows = connection.execute(query + only[0], only[1])
     windows = {row[0]: Window._make((*row, row[0] in forgotten)) for row in rows}
-    newer = f"has schema {version}, newer than {_NEWEST}, which was read last: look whether conversations are complete"
+    newer = f"has schema {version}, which is newer than {_NEWEST}: check that conversations are complete"
     return Contents(windows, forgotten, newer if version > _NEWEST else "")

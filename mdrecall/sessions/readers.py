@@ -208,7 +208,7 @@ def _read_source(conversation: Conversation, rules: Rules) -> Party:
 
 
 def refuse_transcript(reader: TranscriptReader, path: str) -> None:
-    """Raise ``TranscriptRefused`` if a path is that of a transcript: who reads memory files need not see those."""
+    """Raise ``TranscriptRefused`` for the path of a transcript, which a reader of memory files may not see."""
     if reader.owns(path):
         name = path.strip()
         hint = "Read it as a session instead."

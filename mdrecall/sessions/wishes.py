@@ -24,7 +24,7 @@ from mdrecall.text.words import fold, is_similar, list_statement_words
 #: A longer sentence was not typed by hand, and of a long one only the part with the wish is kept.
 _MAX_CHARS, _LONG_CHARS = 1_000, 200
 CONFIRMED, CANDIDATES = "## Confirmed", "## Candidates"
-#: A larger file is no list of wishes, and every start would pay for it.
+#: A larger file is not a list of wishes, and every start would pay for it.
 MAX_BYTES = 256 * 1024
 _ITEM = compile_later(r"[-*+][ \t]+(?:\[[ xX]\][ \t]+)?(.*?)(?:[ \t]*\((\d{4}-\d\d-\d\d)\))?[ \t\r]*(?:<!--.*)?")
 
@@ -54,7 +54,7 @@ class FoundWish(NamedTuple):
 _SENTENCE_END = compile_later(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
 _LEAD = compile_later(r"(?:[#>\s]|[-*+•]\s|\d{1,3}[.)]\s)+")
 _CLAUSE = compile_later(r"(?:[^,;:，；：(（–—-]|[,:-](?=\S)|(?<!\s)[–—])+[,;:，；：]?\s*")
-# What somebody else has said, and code. An apostrophe inside a word is no quotation mark.
+# What somebody else has said, and code. An apostrophe inside a word is not a quotation mark.
 _QUOTED = compile_later(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|『[^』]*』|(?<!\w)'[^']+'(?!\w)")
 # How long something holds: from now on, only in this task or, if it is a preference, here, and no longer.
 _SINCE = compile_later(

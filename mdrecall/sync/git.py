@@ -29,7 +29,7 @@ _KEPT = ("GIT_SSH", "GIT_SSL", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG
 LIMIT_S = 600.0
 #: What a command that fails means to a person.
 _REMOTE = dict.fromkeys(("ls-remote", "fetch"), "The remote cannot be reached") | {"push": "The remote takes no notes"}
-_HINT = "Check the address, the network, the disk, and who may use the repository. Nothing was lost."
+_HINT = "Check the address, the network, the disk and your access to the repository. Nothing was lost."
 _OWN_HINT = "Check the disk. If it comes again, leave sync and join again: no note is lost."
 #: What a push is told if another machine was faster. Whatever else is rejected stays so, as where a disk is full.
 _FASTER = (b"[rejected]", b"lock ref", b"update ref", b"old value", b"already exists")

@@ -52,9 +52,9 @@ _NOTE = compile_later(
 )
 #: Agents take these for instructions, which must not come from elsewhere.
 _INSTRUCTIONS = AGENT_FILES - {USER_FILE.lower()} | {"copilot-instructions.md", "qwen.md", "warp.md"}
-#: Another machine may push first; the fifth time in a row is no chance.
+#: Another machine may push first; the fifth time in a row is not chance.
 _ROUNDS = 5
-#: An agent may write while notes are written. Who writes more often keeps what is there, and the rest waits.
+#: An agent may write while notes are written. If one writes more often, what is there is kept, and the rest waits.
 _WRITES = 10
 #: A file that was changed less than this before it was read may change again without a new stamp.
 _SETTLES_NS = 2_000_000_000
@@ -506,7 +506,7 @@ class MemorySync:
         self._progress("stored")
 
     def _recover(self) -> set[str]:
-        """Finish the sync that was broken off, if its result has reached the remote; return the paths it writes."""
+        """Finish an interrupted sync if its result has reached the remote; return the paths it writes."""
         state = self.state
         if not state.get("pushed"):
             remote, following = (state["url"], state["branch"]), state["next"]

@@ -25,7 +25,7 @@ _COMMENT = compile_later(r"<!--\s*(trigger|importance|project|status|observed)\s
 # What an import leaves behind to know its own notes again, and what a program writes below its own text.
 _SIGNATURE = compile_later(r"^<!-- (?:mdrecall:import .*|by [A-Za-z0-9 ._/-]{1,40} )-->[ \t]*$", re.MULTILINE)
 _OPEN_PROJECT = compile_later(r"<!--\s*project\s*:", re.IGNORECASE)
-# A phrase longer than a sentence is no trigger, and more of them than this no person has written.
+# A phrase longer than a sentence is not a trigger, and no person has written more of them than this.
 _MAX_TRIGGERS, _MAX_TRIGGER_CHARS = 32, 200
 
 #: From the most to the least trusted. A text of several authors counts as that of the least trusted one.
@@ -185,7 +185,7 @@ def line_authors(lines: Sequence[str]) -> Mapping[int, str]:
 def find_signed(lines: Sequence[str]) -> Iterator[tuple[range, str, str]]:
     """Yield the lines that a comment speaks for, numbered from 1, with their author and the project of a digest.
 
-    A digest that does not say whose it is has a project that nobody asks for.
+    A digest without a project gets one that no search asks for.
     """
     above = 0
     for number, line in enumerate(lines, start=1):

@@ -332,7 +332,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_moved = "move" in kinds and ("=live" in old.keys or weight >= _SUBJECT)
     is_told = is_moved or not kinds.isdisjoint(("verb", "sign"))
     announced = is_told or "bring" in kinds
-    # What an older line announces, too, is no news: then other words are about another thing.
+    # What an older line announces too is not news: then other words are about another thing.
     kinds_of_news = (*_VERBS, "sign", "bring")
     said, says = ({unit.text.lower() for unit in one.units if unit.kind in kinds_of_news} for one in (old, new))
     is_news = announced and not says <= said

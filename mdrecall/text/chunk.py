@@ -85,7 +85,7 @@ def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int
     for start, end in _blocks(text):
         block = text[start:end].removesuffix("\n") if end < len(text) else text[start:end]
         lines = block.split("\n")
-        # The rest of a long line is no heading, whatever it begins with. The lines above open again the sections and
+        # The rest of a long line is not a heading, whatever it begins with. The lines above open again the sections and
         # the fence that the block is in.
         own = lines if begins_line else ["x", *lines[1:]]
         structure = read_lines([*above, *own, ""])

@@ -150,7 +150,7 @@ def entry_day(chunk: StoredChunk) -> int | None:
 def note_day(path: str, head: str) -> int | None:
     """Return the day that a note is about: the one in its file's name, or in its front matter; None if it has none.
 
-    ``head`` is the beginning of its text. When a file was changed is not what it tells of, so that is no such day.
+    ``head`` is the beginning of its text. The day on which a file was changed is not one that it tells of.
     """
     number = _day_in_name(path)
     front = re.match(_FRONT_MATTER, head) if number is None and head.startswith("---") else None

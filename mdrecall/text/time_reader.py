@@ -486,7 +486,7 @@ class _Reading:
                 precision = "week" if _UNIT_DAYS[unit] < 30 else unit
                 return DayRange(today - days, today, precision, is_relative=True) if days < today else None
             case "period":
-                # "The last day of the trip" is no time.
+                # "The last day of the trip" is not a time.
                 return None if unit == "day" else unit_range(today, unit, self._offset)
             case "period_word":
                 return unit_range(today, *language.periods[self._text("period")])

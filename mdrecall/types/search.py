@@ -186,7 +186,7 @@ class SearchResult(NamedTuple):
 
 
 class FallbackNotice(NamedTuple):
-    """Why another backend answered than the configured one."""
+    """Why the configured backend did not answer."""
 
     backend: str
     reason: str

@@ -88,7 +88,7 @@ def test_an_index_that_is_still_read_is_told_and_the_next_run_finishes(
     reader.close()
     assert run("forget", PHRASE).out.splitlines() == [
         "It was forgotten before.",
-        "An earlier run was broken off; it is finished with this one.",
+        "An earlier run was interrupted. This one finishes it.",
     ]
     finished = run("forget", PHRASE, "--apply")
     assert (finished.code, "Forgotten (" in finished.out) == (0, True)

@@ -180,7 +180,7 @@ def test_a_memory_that_is_switched_off_says_nothing(notes: Workspace, hook: Hook
         (["tool-use", "--host", "codex"], "{}", "no event"),
         (["stop", "--host", "codex"], "{", "not JSON"),
         (["stop", "--host", "codex"], "[" * 100_000, "not JSON"),
-        (["stop", "--host", "codex"], "[]", "no JSON object"),
+        (["stop", "--host", "codex"], "[]", "not a JSON object"),
         (["stop", "--host", "codex", "--from-the-future", "1"], "{}", "cannot be understood"),
         (["--host", "codex"], "{}", "cannot be understood"),
         ([], "{}", "cannot be understood"),
@@ -440,4 +440,4 @@ def test_the_terminal_is_that_of_the_hook_and_not_of_a_warm_process() -> None:
 
 def test_doctor_reports_what_failed(notes: Workspace, hook: Hook, run: Run) -> None:
     hook("tool-use", "--host", "codex")
-    assert "codex tool-use: 'tool-use' is no event." in run("doctor").out
+    assert "codex tool-use: There is no event 'tool-use'." in run("doctor").out

@@ -22,13 +22,13 @@ from mdrecall.embed.offline import word_file
 RUN_CHARS = 64
 #: All of them lie below this code point.
 CODES = 0x10000
-# A character that is no word by itself costs more than the rarest word, so that any word is preferred.
+# A character that is not a word by itself costs more than the rarest word, so that any word is preferred.
 UNKNOWN_COST = 220
 # Every word costs this much besides, because the frequencies of short words are those of single characters everywhere:
 # without it, a word in hiragana falls into particles.
 WORD_COST = 20
 _INFINITE = 1 << 20
-# The hashes that occur, by their first bits: most of what is looked up is no word, and this tells so quickly.
+# The hashes that occur, by their first bits: most of what is looked up is not a word, and this tells so quickly.
 _FILTER_BITS = 20
 
 _RUNS = f"[{word_file.UNSPACED}]{{1,{RUN_CHARS}}}"
@@ -49,7 +49,7 @@ class Cut(NamedTuple):
 
     text: str
     number: int
-    """The number of its record; -1 if it is a character that is no word by itself."""
+    """The number of its record; -1 for a character that is not a word by itself."""
 
 
 class Cutter:
@@ -91,7 +91,7 @@ class Cutter:
     def cut_many(self, texts: Sequence[str]) -> tuple[Any, Any, Any]:
         """Return the words of many folded texts: the text that each is in, ascending, its record, and its length.
 
-        A character that is no word by itself has its negative code point instead of a record.
+        A character that is not a word by itself has its negative code point instead of a record.
         """
         import numpy
 

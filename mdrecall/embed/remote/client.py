@@ -166,7 +166,7 @@ class ProviderClient:
                     if status < 300:
                         yield from _split_lines(blocks) if call.is_stream else [b"".join(blocks)]
                         return
-                    # Servers may repeat a key: the body is no variable here, where a traceback would show it.
+                    # Servers may repeat a key: the body is not a variable here, where a traceback would show it.
                     problem, wait_s = self._status_error(
                         status, retry_after, b"".join(islice(blocks, _MAX_ERROR_BLOCKS))
                     )

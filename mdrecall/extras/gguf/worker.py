@@ -91,7 +91,7 @@ def _rerank(server: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 def _read_error(details: dict[str, Any]) -> dict[str, Any]:
     message = str(details.get("message", details))
-    # A text that is too long may come with another code than 400; then only the message tells.
+    # A text that is too long may come with a code other than 400; then only the message tells.
     too_long = "too large" in message or "larger than" in message
     return {"refused" if too_long or details.get("code") == 400 else "error": message}
 

@@ -58,7 +58,7 @@ class Block(NamedTuple):
     source: str
     keys: tuple[str, ...]
     text_hash: str
-    """What the hash of its text was when it was written."""
+    """The hash of its text when it was written."""
     start: int
     end: int
     is_edited: bool

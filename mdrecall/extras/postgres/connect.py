@@ -139,7 +139,7 @@ class Transaction:
         return first
 
     def add_vectors(self, space: int, count: int) -> None:
-        """Count the vectors that a space has got."""
+        """Count the vectors of a space."""
         row = self.spaces[space]
         self.spaces[space] = row._replace(vectors=row.vectors + count)
 

@@ -87,7 +87,7 @@ class Session:
             return self._connection
 
     def _is_index_replaced(self) -> bool:
-        """True if the index is another file than before. A file that did not exist was created by the server."""
+        """True if the index is not the same file as before. A file that did not exist was created by the server."""
         found = file_identity(self._index)
         before, self._opened = self._opened, found or self._opened
         return None not in (before, found) and before != found

@@ -34,7 +34,7 @@ _REGION_BYTES = 32_768
 
 
 class FileReplaced(StoreBusy):
-    """The path names another file than the one that was just opened."""
+    """The path no longer names the file that was just opened."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"The index {path} was replaced while it was opened.", hint="Try again.")
@@ -126,7 +126,7 @@ def _sweep(path: str, guard: int | None) -> None:
 
 
 def _remove_strangers(path: str, known: list[int], opened: int) -> None:
-    """Remove the side files of another database than the opened one. A log that came with the new one is kept."""
+    """Remove side files that do not belong to the opened database. A log that came with it is kept."""
     if not known or known[0] == opened:
         return
     if known[1:] == [_inode(f"{path}-wal")]:
@@ -190,7 +190,7 @@ def _inode(path: str) -> int:
 
 
 def _has_moved(db: apsw.Connection) -> bool:
-    """True if the path of a database names another file than the one that is open."""
+    """True if the path of a database no longer names the file that is open."""
     answer = array.array("i", [0])
     db.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, answer.buffer_info()[0])
     return bool(answer[0])

@@ -43,7 +43,7 @@ class IndexFile:
         on_change: Callable[[], None],
         check_contents: Callable[[apsw.Connection], None],
     ) -> None:
-        """``on_change`` is called whenever another file than before is used.
+        """``on_change`` is called whenever a different file is used.
 
         ``check_contents`` raises if something is damaged that SQLite itself does not check.
         """

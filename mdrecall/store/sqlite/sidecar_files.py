@@ -173,7 +173,7 @@ def find_orphans(folder: str) -> list[tuple[str, str]]:
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     found = []
     for path in (os.path.join(folder, name) for name in names if name.endswith(".sqlite")):
-        # Immutable: SQLite then creates no side file and takes no lock. What is no index or not readable is left alone.
+        # Immutable: SQLite then creates no side file and takes no lock. Anything but a readable index is left alone.
         with suppress(apsw.Error):
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:

@@ -120,7 +120,7 @@ def is_short_named_secret(match: re.Match[str], value: str) -> bool:
 
 
 def is_mixed(match: re.Match[str] | None, value: str) -> bool:
-    """True if a token has letters and digits, and so is no name of something."""
+    """True if a token has letters and digits, and so is not the name of something."""
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
@@ -309,7 +309,7 @@ _NAMED_VALUES = (
          r"--(?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|(?:access|secret|private)[-_]key|token|secret|passphrase"
          rf"|password|passwd)[ \t=]{{1,4}}{_VALUE}", is_value, _ANY_CASE, trim=True),
     Rule("flag", ("-u", "--user", "curl", "sshpass"),
-         # With numbers, as in `docker run -u 1000:1000`, it is no password.
+         # With numbers, as in `docker run -u 1000:1000`, it is not a password.
          r"(?<!\S)(?:(?:-[sSkLvif]{0,6}[uU]|--(?:proxy-)?user)[ \t=]{0,4}(?!\d{1,6}:\d{1,6}(?!\S))"
          r"(?:\"[^\s:\"]{1,64}:([^\"\r\n]++)|'[^\s:']{1,64}:([^'\r\n]++)|[^\s:\"']{1,64}:(?!//)([^\s\"'`]++))"
          r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']++))", is_value),
