@@ -47,7 +47,7 @@ _NEXT_STEPS = {
 
 def add_install(parser: CommandParser) -> None:
     parser.value("host", "HOST", f"the program: one of {', '.join(INSTALLABLE)}", choices=INSTALLABLE)
-    about = "for all your projects (user), or for the current folder only (project) (default: user)"
+    about = "for all projects, or this folder only (default: user)"
     parser.value("--scope", "", about, choices=SCOPES, default="user")
     parser.flag("--dry-run", "show what would change without writing it")
     parser.flag("--remove", "remove mdrecall from the program")

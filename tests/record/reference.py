@@ -16,7 +16,8 @@ DOCS = Path(mdrecall.__file__).parent.parent / "docs"
 #: Described once, at the top of cli.md.
 _COMMON = ["--workspace", "--agent", "--all-agents", "--config", "--json", "--no-warm", "--yes", "--verbose", "--help"]
 
-_BLOCK = re.compile(r"(?<=<!-- options of )([a-z ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+#: The name of a command, which the page does not show, and its options.
+_BLOCK = re.compile(r"<!--([a-z ]+)-->\n```text\n.*?```\n", re.DOTALL)
 
 _INTRODUCTION = """\
 # Every setting
@@ -37,19 +38,21 @@ def options_of(command: str) -> list[argparse.Action]:
 
 
 def list_options(command: str) -> str:
-    """Return the options of a command as a Markdown list."""
-    return "".join(f"- {_usage(action)}: {action.help}\n" for action in options_of(command))
+    """Return the options of a command as its help prints them."""
+    lines = {_usage(action): action.help for action in options_of(command)}
+    width = max(map(len, lines), default=0)
+    text = "".join(f"{usage:{width}}  {about}\n" for usage, about in lines.items())
+    return f"```text\n{text}```\n" if text else ""
 
 
 def _usage(action: argparse.Action) -> str:
     value = "|".join(action.choices) if action.choices else action.metavar or ""
-    names = (f"{name} {value}" if action.nargs != 0 else name for name in action.option_strings)
-    return ", ".join(f"`{name.strip()}`" for name in names)
+    return ", ".join(f"{name} {value}".strip() if action.nargs != 0 else name for name in action.option_strings)
 
 
 def fill_in_options(page: str) -> str:
-    """Return the text of cli.md with the options of today between its marks."""
-    return _BLOCK.sub(lambda match: f"{match[1]}{match[2]}{list_options(match[1])}", page)
+    """Return the text of cli.md with the options of today."""
+    return _BLOCK.sub(lambda match: f"<!--{match[1]}-->\n{list_options(match[1])}", page)
 
 
 def settings_page() -> str:
@@ -58,13 +61,10 @@ def settings_page() -> str:
     for prefix, section in SECTIONS.items():
         for name, setting in each_setting(section):
             heading = ".".join(f"{prefix}.{name}".split(".")[:-1])
-            default = "" if setting.default in (None, "") else f" ({_code(setting.default)})"
-            items.setdefault(heading, []).append(f"- `{prefix}.{name}`{default}: {setting.about}{_values(setting)}")
+            default = setting.default not in (None, "") and json.dumps(setting.default, ensure_ascii=False)
+            shown = f" (`{default}`)" if default else ""
+            items.setdefault(heading, []).append(f"- `{prefix}.{name}`{shown}: {setting.about}{_values(setting)}")
     return "\n".join([_INTRODUCTION, "\n\n".join(_sections(items)), ""])
-
-
-def _code(default: object) -> str:
-    return f"`{json.dumps(default, ensure_ascii=False)}`"
 
 
 def _values(setting: Setting) -> str:
