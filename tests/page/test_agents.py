@@ -37,7 +37,7 @@ def test_what_agents_were_shown_is_silenced_and_taken_back_in_the_browser(
     assert "Tue 10 Feb 2026, 12:00 · beside a prompt · a question · 1 line" in session.locator(
         "summary"
     ).inner_text().replace("10 Feb,", "10 Feb 2026,")
-    assert session.locator("li p").inner_text() == "Team · The staging database is called heron"
+    assert session.locator("li > div").first.inner_text().startswith("Team · The staging database is called heron\n")
     page.get_by_role("button", name="Silence").click()
     page.get_by_text("Silenced. No agent is shown it again by itself.").wait_for()
     assert shown.answer("prompt", prompt=PROMPT, session_id="s2").context == ""
@@ -130,7 +130,7 @@ def test_what_agents_wrote_is_listed_with_its_author(site: Site) -> None:
         "<!-- mdrecall:digest host=claude-code session=5f0c project=github.com/ana/shop lines=1-9 -->\n",
     )
     written = site.get("agents").body.partition("What agents wrote")[2]
-    assert re.findall(r"<p><a href=[^>]*>(.*?)</a></p><span[^>]*>(\S+)", written) == [
+    assert re.findall(r"<div><a href=[^>]*>(.*?)</a><span[^>]*>(\S+)", written) == [
         ("Session 09:00 shop: fix it", "session"), ("The pool has twenty places.", "agent")
     ]  # fmt: skip
 

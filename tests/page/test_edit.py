@@ -89,7 +89,7 @@ def test_a_task_is_ticked_without_scripts(site: Site, browser: Browser) -> None:
     page = context.new_page()
     open_page(site, page, "note?path=memory/plan.md")
     page.get_by_role("checkbox").nth(2).click()
-    page.wait_for_url("**/note?path=memory%2Fplan.md&part=1#L5")
+    page.wait_for_url("**/note?path=memory%2Fplan.md#L5")
     assert page.locator(".task[value='5']").get_attribute("aria-checked") == "false"
     context.close()
     assert file.read_bytes() == TASKS.replace(b"[X]", b"[ ]")
@@ -158,18 +158,18 @@ def test_a_note_that_was_removed_meanwhile_can_be_written_again(site: Site) -> N
     assert reply.status == 409
     assert "two &amp; &lt;three&gt;" in reply.body
     assert not file.exists()
-    assert site.post("new", path="memory/a.md", text="two\n").status == 303
+    assert site.post("edit", path="memory/a.md", text="two\n").status == 303
     assert file.read_text() == "two\n"
 
 
 def test_what_was_typed_is_kept_when_it_cannot_be_saved(site: Site) -> None:
     site.workspace.write("memory/a.md", b"\xff\xfe\xe9" * 3 + b"\n")
     site.workspace.write("memory/taken.md", "x\n")
-    for view, fields in {
-        "new": {"path": "memory/taken"},
-        "append": {"path": "../../x"},
-        "edit": {"path": "../x.md", "hash": "0"},
-    }.items():
+    for view, fields in (
+        ("edit", {"path": "memory/taken"}),
+        ("append", {"path": "../../x"}),
+        ("edit", {"path": "../x.md", "hash": "0"}),
+    ):
         reply = site.post(view, text="my long text", **fields)
         assert reply.status in (400, 409), view
         assert "my long text" in reply.body, view
@@ -177,7 +177,7 @@ def test_what_was_typed_is_kept_when_it_cannot_be_saved(site: Site) -> None:
 
 def test_a_new_note_with_a_taken_name_leads_to_the_note_that_has_it(site: Site) -> None:
     site.workspace.write("memory/people/ana.md", "x\n")
-    reply = site.post("new", path="people/ana", text="y\n")
+    reply = site.post("edit", path="people/ana", text="y\n")
     assert reply.status == 409
     assert "memory/people/ana.md already exists." in reply.body
     assert "Choose another name, add to that note instead, or move or delete it first." in reply.body
@@ -206,7 +206,6 @@ def test_a_note_is_deleted_and_restored(site: Site, page: Page) -> None:
     file = site.workspace.write("memory/people/walrus.md", "The walrus sings.\n")
     open_page(site, page, "note?path=memory/people/walrus.md")
     page.get_by_text("More…").click()
-    page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     page.get_by_text("It is in the trash and can be restored.").wait_for()
     assert not file.exists()
@@ -236,7 +235,7 @@ def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
 
 def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
     assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
-    for view in ("edit", "new", "append", "delete", "trash", "restore", "task", "preview"):
+    for view in ("edit", "append", "delete", "trash", "restore", "task", "preview"):
         reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
         assert reply.status == 400
         assert "is read-only" in reply.body

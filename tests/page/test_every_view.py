@@ -52,7 +52,6 @@ VIEWS = {
     "theme": ("to=", "As the system"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
-    "delete": (f"path={PATH}", "Keep it"),
     "trash": ("", "Remove for good"),
     "forget": ("", "Show every place"),
     "conversation": ("session=s1", "In the cellar"),
@@ -139,9 +138,6 @@ def test_parts_that_are_opened_are_usable_by_all(site: Site, page: "Page") -> No
     page.get_by_text("More…").click()
     page.get_by_label("Add to the end of this note").wait_for()
     assert find_faults(page) == []
-    page.goto(f"{address(site, 'note')}&raw=1")
-    page.get_by_role("heading", name="Near in meaning").wait_for()
-    assert find_faults(page) == []
 
 
 def test_answers_to_forms_are_usable_by_all(site: Site, page: "Page") -> None:
@@ -163,7 +159,8 @@ def test_a_form_that_is_refused_and_one_that_is_done_are_usable_by_all(tmp_path:
         page.get_by_role("button", name="Save").click()
         page.get_by_text("Theirs").first.wait_for()
         assert find_faults(page) == []
-        page.goto(f"{site.origin}/ui/main/delete?path={PATH}")
+        page.goto(f"{site.origin}/ui/main/note?path={PATH}")
+        page.get_by_text("More…").click()
         page.get_by_role("button", name="Delete").click()
         page.get_by_text("It is in the trash").wait_for()
         assert find_faults(page) == []

@@ -38,7 +38,7 @@ PAGES = {
     "home": "home",
     "search": "search?q=postgres",
     "search-weaker": "search?q=priya+database&more=1",
-    "search-filtered": "search?q=postgres&since=2024-02-01&folder=memory&source=memory",
+    "search-filtered": "search?q=postgres&since=2024-02-01&source=memory",
     "search-nothing": "search?q=zeppelin",
     "search-empty": "search",
     "notes": "notes",
@@ -47,12 +47,10 @@ PAGES = {
     "day": "day?day=2024-03-01",
     "day-of-a-conversation": "day?day=2020-09-13",
     "note": f"note?{NOTE}&from=9&to=9",
-    "note-as-written": f"note?{NOTE}&raw=1&from=9&to=12",
     "note-missing": "note?path=memory%2Fnone.md",
     "around": f"around?{NOTE}",
     "edit": f"edit?{NOTE}",
     "new": "new",
-    "delete": f"delete?{NOTE}",
     "trash": "trash",
     "conversation": "conversation?session=s1",
     "conversation-one": "conversation?session=s1&only=2",
@@ -77,8 +75,10 @@ _VARYING = (
     # The settings have a record of their own.
     (r'(?s)(?<=<details class="all">).*?(?=</details>)', "(all settings)"),
     (r"process \d+", "process (id)"),
-    # Most days of the year are empty.
+    # Most days and months of the year are empty.
     (r'(?:<span class="heat0[^>]*>\d+</span>)+', "(empty days)"),
+    (r"(?:<span aria-hidden[^>]*>\w</span>)+", "(weekdays)"),
+    (r'(?:<section><h2>\w+</h2><div class="month">\(weekdays\)\(empty days\)</div></section>)+', "(empty months)"),
     (r"(?<=time\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
 )
 
@@ -113,7 +113,7 @@ MARKDOWN = (
 
 def render_every_kind() -> str:
     """Return Markdown as HTML, some of its lines marked, and parts of a note."""
-    urls = NoteUrls("dir/note.md", "note:{}#{}".format, "name:{}".format, "#{}".format)
+    urls = NoteUrls("dir/note.md", "note:{}#{}".format, "name:{}".format)
     whole = [render_note(text, urls, (2, 5)) for text in MARKDOWN]
     parts = [render_note(text, urls, (41, 41), 40, "```") for text in MARKDOWN]
     return "\n".join(f"<hr>{html}".replace("><", ">\n<") for html in (*whole, *parts)) + "\n"
@@ -151,13 +151,14 @@ def record_pages(base: Path) -> Iterator[tuple[str, str]]:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
         assert until(lambda: "chunks; up to date" in site.get("settings").body)
         for name, address in PAGES.items():
-            yield name, _show(site.ask(f"/ui/main/{address}", Cookie=site.cookie).body, base)
+            yield name, _show(site.ask(f"/ui/main/{address}", Cookie=site.cookie).body, base, in_short="-" in name)
         yield from ((f"{view}-sent", _show(site.post(view, **fields).body, base)) for view, fields in FORMS.items())
 
 
-def _show(body: str, base: Path) -> str:
-    """Return what a page shows below its navigation, one element a line."""
+def _show(body: str, base: Path, *, in_short: bool = False) -> str:
+    """Return what a page shows below its navigation, one element a line; in short, only what it has found."""
     shown = body.partition("<main")[2].partition("</main>")[0] or body
+    shown = (shown.partition('<div id="results" data-part>')[2] if in_short else "") or shown
     for pattern, name in ((re.escape(str(base)), "(base)"), *_VARYING):
         shown = re.sub(pattern, name, shown)
     return shown.replace("><", ">\n<") + "\n"

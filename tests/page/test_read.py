@@ -1,16 +1,13 @@
 """A note in the browser: what is shown of it, which lines are marked, and that nothing in it runs or is loaded."""
 
 import re
-from html import escape, unescape
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.extras.page.html import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
-from mdrecall.extras.page.read import _turn_pages, get_note
+from mdrecall.extras.page.html import PART_CHARS, NoteUrls, render_note, split_note
+from mdrecall.extras.page.read import get_note
 from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.types.search import ReadResult
 from tests.conftest import Workspace
@@ -125,14 +122,13 @@ def test_a_title_is_shown_once_and_the_front_matter_quietly(site: Site, page: Pa
     assert page.locator("mark.cited").inner_text() == "The oak desk"
 
 
-def test_a_cited_line_far_down_is_in_view_also_in_the_raw_text(site: Site, page: Page) -> None:
+def test_a_cited_line_far_down_is_in_view(site: Site, page: Page) -> None:
     site.workspace.write("memory/long.md", "".join(f"Line {number}.\n\n" for number in range(1, 200)))
-    for raw in ("", "1"):
-        open_page(site, page, f"note?path=memory/long.md&from=301&to=301&raw={raw}")
-        page.wait_for_function("scrollY > 0")
-        box = page.locator("mark.cited").bounding_box()
-        assert box
-        assert 0 < box["y"] < 900
+    open_page(site, page, "note?path=memory/long.md&from=301&to=301")
+    page.wait_for_function("scrollY > 0")
+    box = page.locator("mark.cited").bounding_box()
+    assert box
+    assert 0 < box["y"] < 900
 
 
 def test_notes_are_folders_with_titles_and_first_lines(site: Site, page: Page) -> None:
@@ -190,59 +186,41 @@ def test_a_folder_may_have_any_name_and_any_depth(site: Site) -> None:
 
 def test_nothing_in_a_note_runs_or_is_loaded(site: Site, page: Page) -> None:
     site.workspace.write("memory/evil.md", ATTACKS)
-    for raw in ("", "1"):
-        open_page(site, page, f"note?path=memory/evil.md&raw={raw}")
-        page.wait_for_load_state("networkidle")
-        for link in page.locator("article a, article button").all():
-            if link.is_visible() and link.get_attribute("target") != "_blank":
-                link.dispatch_event("mouseover")
-        assert page.evaluate("window.pwned") is None
-        inside = "article :is(script, style, iframe, img, svg, form, base, meta, link, math, object, embed, button)"
-        assert page.locator(inside).count() == 0
-        names = page.evaluate(
-            "[...new Set([...document.querySelectorAll('article *')].flatMap(e => e.getAttributeNames()))]"
-        )
-        allowed = {"id", "class", "href", "target", "rel", "title", "data-line", "start", "tabindex", "role", "hidden"}
-        assert set(names) <= allowed | {"aria-label", "aria-hidden", "type", "disabled", "checked", "scope"}
-        hrefs = page.evaluate("[...document.querySelectorAll('article a')].map(e => e.protocol)")
-        assert set(hrefs) <= {"http:", "https:"}
+    open_page(site, page, "note?path=memory/evil.md")
+    page.wait_for_load_state("networkidle")
+    for link in page.locator("article a, article button").all():
+        if link.is_visible() and link.get_attribute("target") != "_blank":
+            link.dispatch_event("mouseover")
+    assert page.evaluate("window.pwned") is None
+    inside = "article :is(script, style, iframe, img, svg, form, base, meta, link, math, object, embed, button)"
+    assert page.locator(inside).count() == 0
+    names = page.evaluate(
+        "[...new Set([...document.querySelectorAll('article *')].flatMap(e => e.getAttributeNames()))]"
+    )
+    allowed = {"id", "class", "href", "target", "rel", "title", "start", "tabindex", "role", "hidden"}
+    assert set(names) <= allowed | {"aria-label", "aria-hidden", "type", "disabled", "checked", "scope"}
+    hrefs = page.evaluate("[...document.querySelectorAll('article a')].map(e => e.protocol)")
+    assert set(hrefs) <= {"http:", "https:"}
 
 
 def test_a_long_note_is_shown_by_parts(site: Site) -> None:
-    text = "".join(f"line {number} of many, with some **words** in it\n" for number in range(1, 4000))
+    text = "".join(f"line {number} of many, with some **words** in it\n" for number in range(1, 2000))
     site.workspace.write("memory/long.md", text)
-    shown = [site.get("note", path="memory/long.md", raw="1").body]
-    for part in range(2, 100):
-        if "Next part" not in shown[-1]:
-            break
-        shown.append(site.get("note", path="memory/long.md", raw="1", part=str(part)).body)
-    lines = [line for body in shown for line in re.findall(r'data-line="(\d+)"', body)]
-    assert lines == [str(number) for number in range(1, 4000)]
+    shown = [site.get("note", path="memory/long.md").body]
+    while "Next" in shown[-1]:
+        shown.append(site.get("note", path="memory/long.md", page=str(len(shown))).body)
+    lines = [line for body in shown for line in re.findall(r'id="L(\d+)"', body)]
+    assert lines == [str(number) for number in range(1, 2000)]
     assert len(shown) > 2
-    assert "<strong>words</strong>" in site.get("note", path="memory/long.md", part="2").body
-    assert f"Part 2 of {len(shown)}, lines " in shown[1]
-    links = (re.findall(r'part=(\d+)">(\w+) part', body) for body in (shown[0], shown[1], shown[-1]))
+    assert f"Page 2 of {len(shown)}" in shown[1]
+    links = (re.findall(r"page=(\d+)&[^>]*>(\w+)<", body) for body in (shown[1], shown[-1]))
     turns = [list(dict.fromkeys(found)) for found in links]  # above the note and below it
-    last = str(len(shown) - 1)
-    assert turns == [[("2", "Next")], [("1", "Previous"), ("3", "Next")], [(last, "Previous")]]
-    assert 'data-line="3500"' in site.get("note", path="memory/long.md", **{"from": "3500"}).body
-    end = site.get("note", path="memory/long.md", raw="1", part=str(10**8)).body
-    assert re.findall(r'data-line="(\d+)"', end) == re.findall(r'data-line="(\d+)"', shown[-1])
+    assert turns == [[("0", "Previous"), ("2", "Next")], [(str(len(shown) - 2), "Previous")]]
+    assert 'id="L1700"' in site.get("note", path="memory/long.md", **{"from": "1700"}).body
     one_line = " ".join(f"word{number}" for number in range(19_000))
     site.workspace.write("memory/one-line.md", one_line)
     assert "word0 " in site.get("note", path="memory/one-line.md").body
-    assert "word18999" in site.get("note", path="memory/one-line.md", part="99").body
-
-
-def test_a_link_leads_to_the_part_that_has_the_heading(site: Site) -> None:
-    site.workspace.write(
-        "memory/book.md", "[to the end](#the-end)\n\n" + "Some words.\n\n" * 2000 + "# The end\n\nHere.\n"
-    )
-    site.workspace.write("memory/other.md", "[the end](book.md#the-end)")
-    for path, part in (("memory/book.md", ""), ("memory/other.md", "")):
-        body = site.get("note", path=path, part=part).body
-        (href,) = re.findall(r'href="([^"]*h-the-end)"', body)
-        assert 'id="h-the-end"' in site.ask(unescape(href).partition("#")[0], Cookie=site.cookie).body
+    assert "word18999" in site.get("note", path="memory/one-line.md", page="99").body
 
 
 @pytest.mark.parametrize(
@@ -268,7 +246,7 @@ def test_the_parts_of_a_note_are_the_note(text: str) -> None:
             pieces[number] = pieces.get(number, "") + line
     assert "\n".join(pieces.values()) == text.removesuffix("\n")
     assert list(pieces) == list(range(1, len(pieces) + 1))
-    assert max(len(escape(part.text).encode()) for part in parts) <= MAX_WEIGHT // 2
+    assert max(len(part.text) for part in parts) <= PART_CHARS
 
 
 def test_a_part_begins_at_a_heading_and_continues_a_code_block() -> None:
@@ -283,23 +261,21 @@ def test_a_part_begins_at_a_heading_and_continues_a_code_block() -> None:
     assert second.first > 1
 
 
-URLS = NoteUrls(
-    "memory/a.md", lambda path, place: f"/note/{path}#{place}", lambda name: f"/name/{name}", lambda place: f"#{place}"
-)
+URLS = NoteUrls("memory/a.md", lambda path, place: f"/note/{path}#{place}", lambda name: f"/name/{name}")
 
 
 @pytest.mark.parametrize(
     "text",
     [
         ">" * 10_000 + " deep",
-        "- " * 10_000 + "deep",
+        "- " * 9_000 + "deep",
         "".join("  " * depth + "- deep\n" for depth in range(200)),
         ">" * 40 + "a\n" + "b\n" * 40_000,
     ],
     ids=["quotes", "lists", "indented lists", "lazy lines"],
 )
 def test_what_is_too_complex_is_not_rendered(text: str) -> None:
-    assert render_note(text[: MAX_WEIGHT // 2], URLS, (0, 0)) is None
+    assert render_note(text[:PART_CHARS], URLS, (0, 0)) is None
 
 
 def test_nothing_of_a_text_is_lost() -> None:
@@ -331,23 +307,6 @@ def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed
     assert "kept on another machine" in shown
     assert "Edit" not in shown
     memories.close()
-
-
-@pytest.mark.parametrize(
-    ("number", "links", "where"),
-    [
-        (0, ["Next part 2"], "Part 1 of 3, lines 1 to 4"),
-        (1, ["Previous part 1", "Next part 3"], "Part 2 of 3, lines 5 to 8"),
-        (2, ["Previous part 2"], "Part 3 of 3, lines 9 to 1,200"),
-    ],
-)
-def test_pages_are_turned_to_the_parts_beside(number: int, links: list[str], where: str) -> None:
-    parts = [Part("", first, last, "") for first, last in ((1, 4), (5, 8), (9, 1200))]
-    visit: Any = SimpleNamespace(url=lambda view, **query: f"?{query['part']}", query={})
-    shown = str(_turn_pages(visit, "a.md", parts, number))
-    assert where in shown
-    assert [f"{title} {part}" for part, title in re.findall(r'href="\?(\d)"[^>]*>([^<]+)<', shown)] == links
-    assert _turn_pages(visit, "a.md", parts[:1], 0) is None
 
 
 def test_what_a_coding_agent_keeps_is_shown_and_not_edited(workspace: Workspace, tmp_path: Path) -> None:
@@ -399,7 +358,7 @@ def test_what_stands_beside_the_only_folder_is_above_it(site: Site, page: Page) 
     site.workspace.write("MEMORY.md", "# Long-term memory\n")
     site.workspace.write("memory/a.md", "# A\n")
     open_page(site, page, "notes")
-    assert page.locator(".listing .title").all_inner_texts() == ["Long-term memory", "A"]
+    assert page.locator(".list .title").all_inner_texts() == ["Long-term memory", "A"]
 
 
 def test_a_page_that_does_not_exist_leads_on(site: Site, page: Page) -> None:

@@ -4,13 +4,7 @@ import os
 
 import pytest
 
-from mdrecall.extras.page.settings import (
-    _describe,
-    _describe_indexed,
-    _describe_search,
-    _describe_state,
-    _describe_watcher,
-)
+from mdrecall.extras.page.settings import _describe_indexed, _describe_search
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types.sync import Progress
 from tests.cli.test_status import status
@@ -36,27 +30,6 @@ def test_a_broken_file_is_named(site: Site) -> None:
     assert "linked.md" in body
 
 
-def test_what_is_special_in_the_state_has_a_line_of_its_own(workspace: Workspace) -> None:
-    memories = open_memories(workspace)
-    visit = make_visit(memories)
-    special = {
-        "reranker": "a small one",
-        "providerNote": "a note",
-        "indexNotWritten": "the disk is full",
-        "damagedIndexKeptAt": "/w/damaged",
-        "watcher": {"running": True, "pid": 12, "folders": 1, "healthy": True},
-    }
-    fallback = {"from": "qmd", "reason": "it is gone"}
-    shown = {label: str(value) for label, value, _ in _describe_state(visit, status(custom=special, fallback=fallback))}
-    assert shown["Fallback"] == "instead of qmd: it is gone"
-    assert (shown["Reranker"], shown["Note"], shown["Not written"]) == ("a small one", "a note", "the disk is full")
-    assert shown["Damaged index kept at"] == "/w/damaged"
-    assert shown["Watcher"] == "watches 1 folder"
-    assert [label for label, *_ in _describe_state(visit, status())] == ["Index", "Watcher"]
-    assert [label for label, *_ in _describe(visit, status())] == ["Folder", "Embeddings", "Language"]
-    memories.close()
-
-
 @pytest.mark.parametrize(
     ("described", "said"),
     [
@@ -70,15 +43,6 @@ def test_what_is_special_in_the_state_has_a_line_of_its_own(workspace: Workspace
         (
             _describe_search(status(vector={"beside": {"provider": "encoder", "chunks": 2}})),
             "by words and by meaning (local, m); encoder: 2 of 5 chunks embedded",
-        ),
-        (_describe_watcher({"running": False}), "not running; each search checks for changes"),
-        (
-            _describe_watcher({"running": True, "pid": 3, "folders": 2}),
-            "watches 2 folders; not healthy: no sign of life for a while",
-        ),
-        (
-            _describe_watcher({"running": True, "pid": 3, "folders": 2, "error": "Disk full."}),
-            "watches 2 folders; not healthy: Disk full.",
         ),
     ],
 )

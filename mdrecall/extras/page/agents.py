@@ -8,7 +8,7 @@ from typing import Any
 
 from mdrecall.errors import FileChanged, RecallError
 from mdrecall.extras.page.html import Html, cut, hide, join, plural, read_title, show_code, show_day, strip_lines, tag
-from mdrecall.extras.page.page import Page, Redirect, Visit, require_owner, show_pages
+from mdrecall.extras.page.page import Page, Redirect, Visit, require_owner, show_list, show_pages, show_row
 from mdrecall.hosts.shown import describe, list_answers, silence
 from mdrecall.life.supersede import change_wishes
 from mdrecall.notes.repository import name_wishes
@@ -38,6 +38,7 @@ def get_agents(visit: Visit) -> Page:
     about = "Beside a prompt or at the start of a session, without asking. A search finds silenced lines, too."
     nothing = "Nothing yet. Connect one with `mdrecall install claude-code`."
     quiet = [_show_line(visit, line) for line in describe(visit.memory, silenced)["lines"][:_MAX_LINES]]
+    count = tag("summary", f"Silenced: {plural(len(quiet), 'line')}")
     body = join(
         tag("h1", "Agents"),
         None if visit.number("page") else _show_wishes(visit),
@@ -45,7 +46,7 @@ def get_agents(visit: Visit) -> Page:
         tag("p", about if sessions else show_code(nothing), class_="quiet"),
         (_show_session(visit, answers) for answers in shown),
         pages,
-        tag("details", tag("summary", f"Silenced: {plural(len(quiet), 'line')}"), tag("ul", quiet)) if quiet else None,
+        tag("details", count, show_list("", quiet)) if quiet else None,
         None if visit.number("page") else _show_written(visit),
     )
     return Page("Agents", tag("div", body, class_="agents"), "agents")
@@ -77,7 +78,7 @@ def _show_wishes(visit: Visit) -> Html:
     lists = []
     for project, wishes in _read_wishes(visit):
         rows = (_show_wish(visit, number, wish) for number, wish in islice(wishes.items(), _MAX_LINES))
-        lists.append((tag("h3", project or "Everywhere"), tag("ul", rows)))
+        lists.append((tag("h3", project or "Everywhere"), show_list("", rows)))
     about = "What you said that every session should do. Agents are told what is confirmed and asked about candidates."
     nothing = "None yet. What you tell an agent to always do becomes a candidate."
     return join(tag("h2", "Standing wishes"), tag("p", about if lists else nothing, class_="quiet"), lists)
@@ -101,7 +102,7 @@ def _show_wish(visit: Visit, number: int, wish: Wish) -> Html:
     fields = hide(number=str(number), project=wish.project, key=wish.key)
     form = visit.form_tag("wish", fields, confirm, drop) if visit.can_change else None
     state = f"{'confirmed' if wish.is_confirmed else 'candidate'}{wish.day and f' · {show_day(wish.day)}'}"
-    return tag("li", tag("p", wish.text), tag("span", state), form)
+    return show_row(wish.text, state, form)
 
 
 def _show_session(visit: Visit, answers: list[dict[str, Any]]) -> Html:
@@ -125,22 +126,18 @@ def _show_answer(visit: Visit, answer: dict[str, Any]) -> Html:
     what = filter(None, (event, answer["why"].partition(",")[0], lines))
     when = tag("strong", f"{show_day(day, visit.now.year)}, {clock}")
     about = tag("summary", when, (f" · {each}" for each in what), title=f"{answer['ms']} ms {answer['why']}".strip())
-    lines = tag("ul", (_show_line(visit, line) for line in answer["lines"]))
+    rows = show_list("", (_show_line(visit, line) for line in answer["lines"]))
     # Every session starts with much the same.
-    return tag("details", about, lines, open=answer["event"] != "session-start")
+    return tag("details", about, rows, open=answer["event"] != "session-start")
 
 
 def _show_line(visit: Visit, line: dict[str, Any]) -> Html:
-    button = tag("button", "Undo" if line["silenced"] else "Silence", class_="plain")
-    fields = hide(number=str(line["number"]), citation=line["citation"])
+    text = strip_lines(line["text"]) or tag("span", "Changed since, or removed.", class_="quiet")
     # What was found for a prompt has a score instead of a reason.
     facts = line["why"] or f"{line['score']:.0%} sure", "silenced" if line["silenced"] else ""
-    return tag(
-        "li",
-        tag("p", strip_lines(line["text"])) if line["text"] else tag("p", "Changed since, or removed.", class_="quiet"),
-        tag("span", link_shown(visit, line), " · ", " · ".join(filter(None, facts))),
-        visit.form_tag("silence", fields, button) if visit.can_change else None,
-    )
+    about = join(link_shown(visit, line), " · ", " · ".join(filter(None, facts)))
+    name = "Undo" if line["silenced"] else "Silence"
+    return show_row(text, about, visit.button("silence", name, number=str(line["number"]), citation=line["citation"]))
 
 
 def link_shown(visit: Visit, line: dict[str, Any], text: str = "") -> Html:
@@ -154,16 +151,12 @@ def link_shown(visit: Visit, line: dict[str, Any], text: str = "") -> Html:
 
 def _show_written(visit: Visit) -> Html:
     """Return what agents, flushes and digests wrote into the notes that changed last, the newest first."""
-    rows = [
-        tag(
-            "li",
-            tag("p", tag("a", text, href=visit.line_url(path, line))),
-            tag("span", f"{author} · {read_title('', path)}", title=path),
-        )
+    rows = (
+        show_row(tag("a", text, href=visit.line_url(path, line)), f"{author} · {read_title('', path)}")
         for path, line, author, text in islice(_find_written(visit), _MAX_ENTRIES)
-    ]
+    )
     nothing = tag("p", "Nothing in the notes that changed last.", class_="quiet")
-    return join(tag("h2", "What agents wrote"), tag("ul", rows) if rows else nothing)
+    return join(tag("h2", "What agents wrote"), show_list("", rows) or nothing)
 
 
 def _find_written(visit: Visit) -> Iterator[tuple[str, int, str, str]]:

@@ -52,7 +52,7 @@ VIEWS = {
         "timeline": "GET time, GET day",
         "agents": "GET agents, POST silence, POST wish",
         "settings": "GET settings, GET theme",
-        "edit": "GET edit, POST edit, POST preview, POST task, GET new, POST new, POST append, GET delete, POST delete,"
+        "edit": "GET edit, POST edit, POST preview, POST task, GET new, POST append, POST delete,"
         " GET trash, POST trash, POST restore",
         "forget": "GET forget, POST forget, POST forget-apply, POST forget-undo",
     }.items()

@@ -10,7 +10,7 @@ from itertools import islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
 from mdrecall.extras.page.html import Html, hide, join, read_title, render_note, split_note, tag
-from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, require_owner
+from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, error_page, require_owner, show_list, show_row
 from mdrecall.extras.page.read import make_urls
 from mdrecall.life.curate import Curator, DeletedNote, find_deleted, list_deleted, remove_deleted
 from mdrecall.notes.editing import change_error, replace_content
@@ -32,23 +32,32 @@ def get_edit(visit: Visit) -> Page:
     return Page(title, join(tag("h1", title), about, _edit_form(visit, note.path, note.text, note.hash)), "notes")
 
 
+def get_new(visit: Visit) -> Page:
+    """Return the page on which a note is written."""
+    return Page("New note", join(tag("h1", "New note"), _edit_form(visit, visit.query.get("path", ""), "")), "notes")
+
+
 def post_edit(visit: Visit) -> Answer:
-    """Replace the text of a note, if it is still the one that was read."""
+    """Replace the text of a note if it is still the one that was read; without a hash, write a new one."""
     path, text, known = (visit.form.get(name, "") for name in ("path", "text", "hash"))
     curator = Curator(visit.memory)
     try:
-        curator.save(path, text, known)
+        if known:
+            curator.save(path, text, known)
+        else:
+            path = curator.create(path, text, visit.now)
     except (FileChanged, FileMissing):
         return _show_conflict(visit, curator, path, text)
     except RecallError as error:
-        return _show_again(visit, f"Edit {path}", error, _edit_form(visit, path, text, known))
+        form = _edit_form(visit, path, text, known)
+        return _show_again(visit, f"Edit {path}" if known else "New note", error, form)
     return finish(visit, "note", path=path, done="saved")
 
 
 def post_preview(visit: Visit) -> Html:
     """Return the beginning of a text that is being edited as HTML, for a page that shows it beside the form."""
     path, part = visit.form.get("path", ""), split_note(visit.form.get("text", ""))[0]
-    rendered = render_note(part.text, make_urls(visit, path, 1), (0, 0))
+    rendered = render_note(part.text, make_urls(visit, path), (0, 0))
     return tag("p", "This is too complex to render.", class_="quiet") if rendered is None else rendered
 
 
@@ -65,26 +74,10 @@ def post_task(visit: Visit) -> Answer:
         content = note.data[:place] + (b"x" if found[1] == b" " else b" ") + note.data[place + 1 :]
         replace_content(note.root, note.inside, content, known)
     except (FileChanged, FileMissing) as error:
-        again = tag("p", tag("a", "Open the note as it is now", href=visit.url("note", path=path), class_="button"))
-        return _show_again(visit, "This note has changed in the meantime", error, again)
+        return _show_again(visit, "This note has changed in the meantime", error)
     if visit.form.get("back") == "home":
         return finish(visit, "home", done="ticked")
-    return finish(visit, "note", path=path, part=visit.number("part") or None, anchor=f"L{number}")
-
-
-def get_new(visit: Visit) -> Page:
-    """Return the page on which a note is written."""
-    return Page("New note", join(tag("h1", "New note"), _new_form(visit, visit.query.get("path", ""), "")), "notes")
-
-
-def post_new(visit: Visit) -> Answer:
-    """Write a new note; one that exists is not replaced."""
-    path, text = visit.form.get("path", ""), visit.form.get("text", "")
-    try:
-        created = Curator(visit.memory).create(path, text, visit.now)
-    except RecallError as error:
-        return _show_again(visit, "New note", error, _new_form(visit, path, text))
-    return finish(visit, "note", path=created, done="saved")
+    return finish(visit, "note", path=path, page=visit.number("page") or None, anchor=f"L{number}")
 
 
 def post_append(visit: Visit) -> Answer:
@@ -99,17 +92,6 @@ def post_append(visit: Visit) -> Answer:
         return _show_again(visit, "Add to a note", error, form)
     lines = {"from": added.start_line, "to": added.end_line, "anchor": f"L{added.start_line}"}
     return finish(visit, "note", path=added.path, done="appended", **lines)
-
-
-def get_delete(visit: Visit) -> Page:
-    """Return the page that asks whether a note is to be deleted."""
-    note = Curator(visit.memory).read(visit.query.get("path", ""))
-    text = f"{note.path} moves to the trash of this workspace, where searches do not find it. You can restore it."
-    keep = tag("a", "Keep it", href=visit.url("note", path=note.path), class_="button plain")
-    buttons = tag("p", tag("button", "Delete", class_="danger"), keep, class_="row")
-    form = visit.form_tag("delete", hide(path=note.path, hash=note.hash), tag("p", text), buttons)
-    title = f"Delete {read_title(note.text, note.path)}?"
-    return Page(title, join(tag("h1", title), form), "notes")
 
 
 def post_delete(visit: Visit) -> Redirect:
@@ -129,12 +111,11 @@ def finish(visit: Visit, view: str, **params: str | int | None) -> Redirect:
     return Redirect(visit.url(view, **params))
 
 
-def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Page:
-    """Return a form with what was typed into it, and why it was not saved."""
-    taken = tag("a", "Open it", href=visit.url("note", path=error.path)) if isinstance(error, FileBusy) else None
-    problem = tag("p", f"{error} ", tag("span", error.hint), " ", taken, class_="problem", role="alert")
-    status = 409 if isinstance(error, FileBusy | FileChanged) else 400
-    return Page(title, join(tag("h1", title), problem, form), "notes", status)
+def _show_again(visit: Visit, title: str, error: RecallError, form: Html | None = None) -> Page:
+    """Return a form with what was typed into it, why it was not saved, and a link to the note that is there."""
+    url = visit.url("note", path=error.path) if isinstance(error, FileBusy | FileChanged) else ""
+    link = tag("p", tag("a", "Open the note as it is now", href=url)) if url else None
+    return error_page(error, 409 if url else 400, link, form, title=title, section="notes")
 
 
 def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page:
@@ -149,7 +130,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
         form = join(tag("h2", "Your text"), _edit_form(visit, now.path, text, now.hash))
         rest = join(tag("h2", "What is different"), show_difference(now.text, text), form)
     except FileMissing:
-        title, rest = f"{path} is gone", _new_form(visit, path, text)
+        title, rest = f"{path} is gone", _edit_form(visit, path, text)
         message = "The note is not there any more. Nothing was written."
     return Page(title, join(tag("h1", title), tag("p", message, class_="warning", role="alert"), rest), "notes", 409)
 
@@ -172,14 +153,13 @@ def show_difference(old: str, new: str) -> Html:
     return join(legend, shown) if lines else tag("p", "The text is the same.", class_="quiet")
 
 
-def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
-    return _text_form(visit, "edit", text, path, hide(path=path, hash=known))
-
-
-def _new_form(visit: Visit, path: str, text: str) -> Html:
+def _edit_form(visit: Visit, path: str, text: str, known: str = "") -> Html:
+    """Return the form of a note; one without a hash is new, and asks for a name."""
+    if known:
+        return _text_form(visit, "edit", text, path, hide(path=path, hash=known))
     name = tag("input", name="path", value=path, required=True, size=50, autocomplete="off", spellcheck="false")
     hint = tag("p", "For example people/priya. Folders that do not exist are created.", class_="quiet")
-    return _text_form(visit, "new", text, "", tag("p", tag("label", "Name ", name)), hint)
+    return _text_form(visit, "edit", text, "", tag("p", tag("label", "Name ", name)), hint)
 
 
 def _text_form(visit: Visit, view: str, text: str, path: str, *fields: Html) -> Html:
@@ -188,7 +168,7 @@ def _text_form(visit: Visit, view: str, text: str, path: str, *fields: Html) -> 
     # A browser leaves out the first line end of a text field.
     field = tag("textarea", f"\n{text}", name="text", rows=rows, aria_label="Text", data_guard=True, spellcheck="true")
     back = tag("a", "Cancel", href=visit.url("note" if path else "notes", path=path), class_="button plain")
-    shown = tag("div", field, class_="beside", data_preview=visit.url("preview"))
+    shown = tag("div", field, class_="beside-text", data_preview=visit.url("preview"))
     return visit.form_tag(view, fields, shown, tag("p", tag("button", "Save"), back, class_="row"))
 
 
@@ -200,11 +180,17 @@ def get_trash(visit: Visit) -> Page:
     """Return the page of the notes that were deleted."""
     require_owner(visit, "The trash")
     notes = list_deleted(visit.memory.settings.workspace)
-    rows = [_show_row(visit, note) for note in notes[:_MAX_LISTED]]
+    rows = [_show_deleted(visit, note) for note in notes[:_MAX_LISTED]]
     more = f" And {len(notes) - len(rows):,} more." if len(notes) > len(rows) else ""
     about = f"They stay here until you remove them for good.{more}" if rows else "The trash is empty."
-    listed = tag("ul", rows, class_="places", aria_label="Deleted notes") if rows else None
+    listed = show_list("", rows, aria_label="Deleted notes")
     return Page("Trash", join(tag("h1", "Deleted notes"), tag("p", about, class_="quiet where"), listed), "notes")
+
+
+def _show_deleted(visit: Visit, note: DeletedNote) -> Html:
+    restore = visit.button("restore", "Restore", id=note.inside)
+    remove = visit.button("trash", "Remove for good", "danger", id=note.inside)
+    return show_row(note.path, join("deleted ", visit.show_time(note.at)), restore, remove)
 
 
 def post_restore(visit: Visit) -> Redirect:
@@ -218,11 +204,3 @@ def post_trash(visit: Visit) -> Redirect:
     workspace = visit.memory.settings.workspace
     remove_deleted(workspace, find_deleted(workspace, visit.form.get("id", "")))
     return Redirect(visit.url("trash", done="removed"))
-
-
-def _show_row(visit: Visit, note: DeletedNote) -> Html:
-    chosen = hide(id=note.inside)
-    restore = visit.form_tag("restore", chosen, tag("button", "Restore", class_="plain"))
-    remove = visit.form_tag("trash", chosen, tag("button", "Remove for good", class_="danger"))
-    facts = tag("div", "deleted ", visit.show_time(note.at), class_="quiet")
-    return tag("li", note.path, facts, tag("div", restore, remove, class_="row") if visit.can_change else None)

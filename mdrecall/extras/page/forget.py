@@ -3,13 +3,14 @@
 What is to be forgotten is sent in a form and never in an address, which a browser would remember.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from datetime import timedelta
 
+from mdrecall.config.environment import shorten
 from mdrecall.errors import ArgumentError, QueryError, RecallError
 from mdrecall.extras.page.html import Child, Html, hide, join, mark, plural, show_day, strip_lines, tag
-from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, require_owner
+from mdrecall.extras.page.page import Answer, Page, Redirect, Visit, error_page, require_owner, show_list, show_row
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.life.journal import empty_expired
@@ -57,9 +58,8 @@ def post_forget(visit: Visit) -> Page:
     try:
         plan = _open(visit).plan(_read_request(visit), visit.now)
     except QueryError as error:
-        problem = tag("p", f"{error} {error.hint}", class_="problem", role="alert")
         form = _ask(visit, visit.form.get("text", ""), visit.form.get("path", ""))
-        return Page(_TITLE, join(tag("h1", _TITLE), problem, form), "forget", 400)
+        return error_page(error, 400, form, title=_TITLE, section="forget")
     return _show_plan(visit, plan)
 
 
@@ -80,8 +80,7 @@ def _leave_out(visit: Visit, forgetting: Forgetting, plan: ForgetPlan, left_out:
     chosen = [each.citation for each in plan.places if each.kind in _CHOOSABLE and each.citation not in left_out]
     if not chosen:
         raise ArgumentError("Every line was left out.", name="leave", hint="Go back, and leave fewer of them out.")
-    form = {name: visit.form.get(name, "") for name in ("how", "keep")} | {"path": "\n".join(dict.fromkeys(chosen))}
-    visit = visit._replace(form=form)
+    visit = visit._replace(form={"path": "\n".join(dict.fromkeys(chosen)), "gone": visit.form.get("gone", "")})
     part = forgetting.plan(_read_request(visit), visit.now)
     cleared = {each.citation for each in part.places}
     return _show_plan(visit, part, stays=[each for each in plan.places if each.citation not in cleared])
@@ -103,9 +102,9 @@ def _open(visit: Visit) -> Forgetting:
 def _read_request(visit: Visit) -> ForgetRequest:
     form = visit.form
     text, path = form.get("text", "").strip(), form.get("path", "")
-    days = visit.memory.settings.mdrecall.forget.trash_days if form.get("keep") else 0
+    days = 0 if form.get("gone") else visit.memory.settings.mdrecall.forget.trash_days
     texts, paths = (text,) if text else (), () if text else tuple(filter(None, map(str.strip, path.split("\n"))))
-    return ForgetRequest(texts, paths, is_masked=form.get("how") == "mask", trash_days=days)
+    return ForgetRequest(texts, paths, trash_days=days)
 
 
 def _ask(visit: Visit, text: str, path: str) -> Html:
@@ -116,20 +115,12 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
     what = join(tag("p", tag("label", "What to forget ", field)), tag("p", f"{about} memories.", class_="quiet"))
     if path and not text:
         what = tag("p", "Everything in ", tag("strong", path), hide(path=path))
-    ways = _choose("how", "In notes", {"remove": "remove the sentences", "mask": "write [forgotten] in their place"})
-    kept = f"for {days} days: until then, what is removed from notes is kept"
-    undo = _choose("keep", "Undo", {"1": kept, "": "not at all: at once and for good"})
-    hint = tag("span", "This changes nothing yet.", class_="quiet")
-    button = tag("p", tag("button", "Show every place"), hint, class_="row")
-    return visit.form_tag("forget", what, ways, undo, button, class_="narrow")
-
-
-def _choose(name: str, title: str, ways: Mapping[str, str]) -> Html:
-    """Return the ways to do something, the first one chosen."""
-    first = next(iter(ways))
-    boxes = {value: tag("input", type="radio", name=name, value=value, checked=value == first) for value in ways}
-    choices = (tag("label", box, f" {ways[value]}") for value, box in boxes.items())
-    return tag("fieldset", tag("legend", title), choices, class_="row")
+    box = tag("input", type="checkbox", name="gone", value="1")
+    undo = tag("p", tag("label", box, " Forget it at once and for good"))
+    kept = f"Otherwise, what is removed from notes is kept for {days} days, so that you can undo it."
+    button = tag("p", tag("button", "Show every place"), tag("span", "This changes nothing yet.", class_="quiet"),
+                 class_="row")  # fmt: skip
+    return visit.form_tag("forget", what, undo, tag("p", kept, class_="quiet"), button, class_="narrow")
 
 
 def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, stays: Sequence[Place] = ()) -> Page:
@@ -137,7 +128,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, sta
     what = f"“{text[:_MAX_NAMED]}”" if text else path if "\n" not in path else "these lines"
     title = f"Forget {what}: {plural(count, 'place')}" if count else f"No place holds {what}"
     notice = "The places have changed since you saw them. Nothing was done; look again." if has_changed else ""
-    fields = {name: visit.form.get(name, "") for name in ("text", "path", "how", "keep")}
+    fields = {name: visit.form.get(name, "") for name in ("text", "path", "gone")}
     said = f"Forget it in {count:,} places" if count > 1 else "Forget it" if count else "Keep it from coming back"
     button = tag("button", said, class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
@@ -182,22 +173,18 @@ def _say_undo(visit: Visit, plan: ForgetPlan) -> str:
 def _show_stays(visit: Visit, places: Sequence[Place]) -> Html | None:
     """Return the places that are left out, and those that cannot be cleared without them."""
     title = f"Stays ({len(places):,}): only whole lines of notes can be forgotten one by one"
-    rows = [tag("li", "stays in ", _name_place(visit, each), tag("div", strip_lines(each.text))) for each in places]
-    return _show_section(title, rows)
+    return show_list(title, (show_row(strip_lines(each.text), _name_place(visit, each)) for each in places))
 
 
 def _show_places(visit: Visit, kind: str, places: Sequence[Place], can_choose: bool) -> Html | None:
     rows = []
     for each in places:
-        text = (
-            tag("div", _mark(strip_lines(each.text), visit.form.get("text", "")), class_="first") if each.text else None
-        )
         box = tag("input", type="checkbox", name=f"{_LEAVE}{each.citation}", value="1")
-        leave = tag("label", box, " Leave it out", class_="right") if can_choose and kind in _CHOOSABLE else None
+        leave = tag("label", box, " Leave it out") if can_choose and kind in _CHOOSABLE else None
         action = "" if each.action == "remove" else f" · {each.action}"
-        name = tag("span", _name_place(visit, each), tag("span", action, class_="quiet"))
-        rows.append(tag("li", tag("div", name, leave, class_="row"), text))
-    return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
+        text = _mark(strip_lines(each.text), visit.form.get("text", ""))
+        rows.append(show_row(text, join(_name_place(visit, each), action), leave))
+    return show_list(f"{_KINDS[kind]} ({len(places):,})", rows)
 
 
 def _mark(text: str, phrase: str) -> Html:
@@ -207,10 +194,6 @@ def _mark(text: str, phrase: str) -> Html:
     return mark(text, join_spans(spans))
 
 
-def _show_section(title: str, rows: Sequence[Html]) -> Html | None:
-    return tag("section", tag("h2", title), tag("ul", rows), class_="places") if rows else None
-
-
 def _name_place(visit: Visit, place: Place) -> Child:
     lines = {"from": place.start_line or None, "to": place.end_line or None, "anchor": f"L{place.start_line}"}
     name = f"{place.path}, line {place.start_line}" if place.start_line else place.path
@@ -218,35 +201,30 @@ def _name_place(visit: Visit, place: Place) -> Child:
         return tag("a", name, href=visit.url("note", path=place.path, **lines))
     if place.kind == "transcript":
         return tag("a", name, href=visit.url("conversation", session=place.path, record=place.start_line or None))
-    return name
+    return shorten(name, visit.memories.describe(visit.name).loaded.home)
 
 
 def _show_named(visit: Visit) -> Html | None:
     """Return the notes that have it in their name, which only goes with the note, each with a button to forget it."""
     words = fold(visit.form.get("text", "").strip())
     named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
-    kept = {name: visit.form.get(name, "") for name in ("how", "keep")}
-    button = tag("button", "Forget this note", class_="plain")
-    rows = [
-        tag("li", tag("a", path, href=visit.url("note", path=path)),
-            visit.form_tag("forget", hide(path=path, **kept), button))
-        for path in named
-    ]  # fmt: skip
-    return _show_section("Notes that have it in their name", rows)
+    gone, rows = visit.form.get("gone", ""), []
+    for path in named:
+        link = tag("a", path, href=visit.url("note", path=path))
+        rows.append(show_row(link, None, visit.button("forget", "Forget this note", path=path, gone=gone)))
+    return show_list("Notes that have it in their name", rows)
 
 
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
-    entries = tag("ul", (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED]), class_="places",
-                  aria_label="What was forgotten")  # fmt: skip
     note = tag("p", "By the hashes that are kept, it is recognised if it comes back.", class_="quiet")
-    return join(tag("h2", "What was forgotten"), note, entries) if forgotten else None
+    rows = (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED])
+    return show_list("What was forgotten", rows, note, aria_label="What was forgotten")
 
 
 def _show_entry(visit: Visit, entry: Forgotten) -> Html:
     parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
     what = ", ".join(plural(count, noun) for count, noun in parts if count)
     state = f"can be undone until {show_day(entry.kept_until)}" if entry.kept_until else "nothing kept"
-    button = tag("button", "Undo" if entry.kept_until else "Let it come back", class_="plain")
-    form = visit.form_tag("forget-undo", hide(id=entry.id), button) if visit.can_change else None
-    about = f" · {what} · {state if entry.is_done else 'unfinished'}"
-    return tag("li", tag("div", tag("span", visit.show_time(entry.at), about), form, class_="row"))
+    undo = "Undo" if entry.kept_until else "Let it come back"
+    about = join(visit.show_time(entry.at), " · ", state if entry.is_done else "unfinished")
+    return show_row(what, about, visit.button("forget-undo", undo, id=entry.id))

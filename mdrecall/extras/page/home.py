@@ -4,7 +4,7 @@ The notes that changed last are read, and no others, so that Home costs the same
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import TypeAlias
@@ -13,7 +13,7 @@ from mdrecall.errors import ReadError
 from mdrecall.extras.page import html
 from mdrecall.extras.page.agents import link_shown
 from mdrecall.extras.page.html import Child, Html, cut, join, plural, read_title, separate, show_day, strip_lines, tag
-from mdrecall.extras.page.page import ASK, Page, Visit, require_owner, search_form, show_part
+from mdrecall.extras.page.page import ASK, Page, Visit, require_owner, search_form, show_list, show_part, show_row
 from mdrecall.extras.page.read import find_known, show_note, summarize_text
 from mdrecall.hosts.shown import describe, list_answers
 from mdrecall.life.supersede import Conflict, list_conflicts
@@ -47,28 +47,25 @@ def get_home(visit: Visit) -> Page:
     talks = len(visit.memory.sessions(visit.session_key))
     counts = plural(len(notes), "note") + (f" and {plural(talks, 'conversation')}" if talks else "")
     summary, *lists = _list_changes(visit, notes, recent)
-    conflicts = None
+    conflicts, is_owner = None, not visit.session_key.strip()
     # Another conversation may see the names of notes, but need not see what is in them at a glance.
-    if not visit.session_key.strip():
+    if is_owner:
         lists += [_list_tasks(visit, recent), _list_given(visit)]
         url = visit.url("conflicts")
         link = tag("p", tag("a", "Look for facts that contradict each other", href=url))
         conflicts = tag("section", link, data_load=url, aria_label="Contradictions")
+    # Another conversation need not see what the notes are called.
+    asked = suggest_questions(recent) if is_owner else []
+    links = (tag("a", text, href=visit.url("search", q=text)) for text in asked)
+    examples = tag("p", "Try: ", separate(" · ", links), class_="quiet") if asked else None
     body = join(
         tag("h1", counts),
         tag("p", tag("span", visit.folder, class_="mono"), summary, class_="quiet where"),
-        search_form(visit, "search", "q", ASK, None, offer_examples(visit, recent), class_="ask"),
+        search_form(visit, "search", "q", ASK, None, examples, class_="ask"),
         tag("div", lists, class_="columns"),
         conflicts,
     )
     return Page("Home", body, "home")
-
-
-def offer_examples(visit: Visit, recent: Sequence[RecentNote]) -> Html | None:
-    """Return questions about what the notes are called, so that each finds something; none for a conversation."""
-    asked = () if visit.session_key.strip() else suggest_questions(recent)
-    links = (tag("a", text, href=visit.url("search", q=text)) for text in asked)
-    return tag("p", "Try: ", separate(" · ", links), class_="quiet") if asked else None
 
 
 def read_recent(visit: Visit, notes: Sequence[NoteFile]) -> list[RecentNote]:
@@ -81,12 +78,6 @@ def read_recent(visit: Visit, notes: Sequence[NoteFile]) -> list[RecentNote]:
                 text = visit.memory.read(note.path, max_chars=_MAX_NOTE_BYTES).text
                 recent.append((note, text, text.split("\n")))
     return recent
-
-
-def _show_list(title: str, rows: Iterable[Child], *below: Child, class_: str = "list") -> Html | None:
-    """Return a list below its title; None if it is empty."""
-    items = [tag("li", row) for row in rows]
-    return tag("section", tag("h2", title), tag("ul", items, class_=class_), below) if items else None
 
 
 def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[RecentNote]) -> "Iterator[Child]":
@@ -103,7 +94,7 @@ def _list_changes(visit: Visit, notes: Sequence[NoteFile], recent: Sequence[Rece
     link = tag("p", tag("a", "All notes", href=visit.url("notes")))
     for place, (title, found) in enumerate(groups, 1):
         rows = (_show_note(visit, each) for each in found[:_MAX_ROWS])
-        yield _show_list(title, rows, link if place == len(groups) else None)
+        yield show_list(title, rows, link if place == len(groups) else None)
 
 
 def _find_writer(recent: RecentNote) -> str:
@@ -117,8 +108,7 @@ def _show_note(visit: Visit, recent: RecentNote) -> Html:
     note, text, _ = recent
     writer = _find_writer(recent)
     label = tag("span", writer, class_="label") if writer else None
-    when = tag("span", visit.show_time(note.changed_s), class_="quiet when")
-    return show_note(visit, note.path, summarize_text(text, note.path), label, when)
+    return show_note(visit, note.path, summarize_text(text, note.path), label, time=note.changed_s)
 
 
 def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, str]]:
@@ -137,7 +127,7 @@ def _list_tasks(visit: Visit, recent: Sequence[RecentNote]) -> Html | None:
     rows = (_show_task(visit, note.path, line, said, titles[note.path]) for note, line, said in tasks[:_MAX_ROWS])
     more = len(tasks) - _MAX_ROWS
     rest = tag("p", f"{more:,} more in the notes that changed last.", class_="quiet") if more > 0 else None
-    return _show_list("Open tasks", rows, rest, class_="list tasks")
+    return show_list("Open tasks", rows, rest, class_="list tasks")
 
 
 def _show_task(visit: Visit, path: str, line: int, said: str, title: str) -> Html:
@@ -151,7 +141,7 @@ def _show_task(visit: Visit, path: str, line: int, said: str, title: str) -> Htm
 
 def _link_line(visit: Visit, path: str, line: int, text: str, about: str) -> Html:
     link = tag("a", cut(strip_lines(text), _MAX_CHARS), href=visit.line_url(path, line))
-    return tag("div", link, tag("span", about, class_="quiet path", title=path))
+    return show_row(link, tag("span", about, title=path))
 
 
 def _list_given(visit: Visit) -> Html | None:
@@ -159,18 +149,17 @@ def _list_given(visit: Visit) -> Html | None:
     answers = [each for each in list_answers(visit.memory.settings) if each["host"] and each["lines"]]
     more = tag("p", tag("a", "All that agents were shown", href=visit.url("agents")))
     rows = (_show_given(visit, describe(visit.memory, answer)) for answer in answers[: -_MAX_GIVEN - 1 : -1])
-    return _show_list("Given to agents", rows, more)
+    return show_list("Given to agents", rows, more)
 
 
 def _show_given(visit: Visit, answer: dict[str, object]) -> Html:
     lines, (day, clock) = list(answer["lines"]), str(answer["at"]).split(" ")  # type: ignore[call-overload]
     texts = (
-        tag("div", link_shown(visit, line, cut(strip_lines(line["text"] or line["citation"]), _MAX_CHARS)))
+        tag("p", link_shown(visit, line, cut(strip_lines(line["text"] or line["citation"]), _MAX_CHARS)))
         for line in lines[:_MAX_LINES]
     )
     more = f" · {len(lines) - _MAX_LINES} more" if len(lines) > _MAX_LINES else ""
-    about = f"{show_day(day, visit.now.year)}, {clock} · {answer['host']} in {answer['project']}{more}"
-    return join(texts, tag("span", about, class_="quiet path"))
+    return show_row(texts, f"{show_day(day, visit.now.year)}, {clock} · {answer['host']} in {answer['project']}{more}")
 
 
 def get_conflicts(visit: Visit) -> Page:
@@ -181,7 +170,7 @@ def get_conflicts(visit: Visit) -> Page:
     if known is None or known[0] != notes:
         known = _conflicts[where] = notes, list_conflicts(visit.memory, _MAX_CLAIMS).found
     rows = (_show_conflict(visit, conflict) for conflict in known[1][:_MAX_GIVEN])
-    found = _show_list("Do these contradict each other?", rows)
+    found = show_list("Do these contradict each other?", rows)
     more = tag("p", tag("code", "mdrecall conflicts"), " looks through all notes.", class_="quiet")
     return Page("Contradictions", join(tag("h1", "Contradictions"), show_part(found), more), "home")
 

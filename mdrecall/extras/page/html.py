@@ -7,9 +7,10 @@ page is heavy.
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from datetime import date
+from functools import cache
 from html import escape
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
@@ -131,8 +132,6 @@ class NoteUrls(NamedTuple):
     """Returns the address of a note by its path, and a place in it."""
     name: Callable[[str], str]
     """Returns the address that finds the note that somebody calls by a name."""
-    heading: Callable[[str], str]
-    """Returns the address of a heading in the note itself, by its id."""
 
 
 #: Returns a text of a passage with the words of the query marked.
@@ -166,13 +165,9 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
     if fence:
         skipped -= 1
         text = f"{fence}\n{text}"
-    try:
-        tokens = _make_parser(len(text)).parse(text)
-    except (_TooComplex, RecursionError):
+    tokens = _parse(text)
+    if tokens is None:
         return None
-    if any(token.level >= _MAX_NESTING - 1 for token in tokens):
-        return None
-    _find_tasks(tokens)
     _name_headings(tokens)
     if title and tokens and tokens[0].tag == "h1" and show_day(strip_markup(tokens[1].content)) == title:
         tokens[0].meta["is_title"] = not meets(cited, skipped + 1, skipped + (tokens[0].map or [0, 1])[1])
@@ -180,22 +175,10 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
     return join(renderer.show_front(values), renderer.render(tokens))
 
 
-def open_passages(length: int) -> Callable[[str, NoteUrls, Mark, Set[int]], Html]:
-    """Return what renders passages of ``length`` characters in all; making a parser takes longer than using it.
-
-    Lines of a passage have no numbers, and those that do not match stand back.
-    """
-    parser = _make_parser(length)
-
-    def render(text: str, urls: NoteUrls, mark: Mark, matching: Set[int]) -> Html:
-        try:
-            tokens = parser.parse(text)
-        except (_TooComplex, RecursionError):
-            return tag("p", mark(text))
-        _find_tasks(tokens)
-        return _PassageRenderer(urls, mark, matching).render(tokens)
-
-    return render
+def render_passage(text: str, urls: NoteUrls, mark: Mark, matching: Set[int]) -> Html:
+    """Return a passage as HTML. Its lines have no numbers, and those that do not match stand back."""
+    tokens = _parse(text)
+    return tag("p", mark(text)) if tokens is None else _PassageRenderer(urls, mark, matching).render(tokens)
 
 
 def meets(cited: tuple[int, int], first: int, last: int) -> bool:
@@ -244,27 +227,37 @@ def read_title(text: str, path: str) -> str:
     return show_day((next(iter(values.get("title", ())), heading) or name)[:_MAX_LINE_CHARS])
 
 
-def _make_parser(length: int) -> "MarkdownIt":
+def _parse(text: str) -> "list[Token] | None":
+    """Return the tokens of a text; None if it is too complex."""
+    try:
+        tokens = _make_parser().parse(text, {"steps": _FREE_STEPS + _STEPS_PER_CHAR * len(text)})
+    except (_TooComplex, RecursionError):
+        return None
+    _find_tasks(tokens)
+    return None if any(token.level >= _MAX_NESTING - 1 for token in tokens) else tokens
+
+
+@cache
+def _make_parser() -> "MarkdownIt":
+    """Return the parser, which takes longer to make than to use."""
     from markdown_it import MarkdownIt
-
-    left = _FREE_STEPS + _STEPS_PER_CHAR * length
-
-    def count(state: object, *_: object) -> bool:
-        """Match nothing; end the parse when it has taken too many steps."""
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise _TooComplex
-        return False
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": _MAX_NESTING})
     parser.enable(["table", "strikethrough"])
-    parser.block.ruler.before("table", "count", count, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.block.ruler.before("table", "count", _count, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     parser.block.ruler.before("table", "comment", _read_comment_block)
-    parser.inline.ruler.before("text", "count", count)
+    parser.inline.ruler.before("text", "count", _count)
     parser.inline.ruler.before("link", "wiki_link", _read_wiki_link)
     parser.inline.ruler.before("autolink", "comment", _read_comment)
     return parser
+
+
+def _count(state: "StateBlock | StateInline", *_: object) -> bool:
+    """Match nothing; end the parse when it has taken too many steps."""
+    state.env["steps"] -= 1
+    if state.env["steps"] < 0:
+        raise _TooComplex
+    return False
 
 
 def _read_comment_block(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
@@ -437,8 +430,7 @@ class _Renderer:
         is_new = first not in self._numbered
         self._numbered.add(first)
         element = "mark" if content is not None and meets(self._cited, first, last) else "span"
-        names: dict[str, str] = {"id": f"L{first}", "data_line": str(first)} if is_new else {}
-        return tag(element, content, class_="cited" if element == "mark" else None, **names)
+        return tag(element, content, class_="cited" if element == "mark" else None, id=f"L{first}" if is_new else None)
 
     def _lines_of(self, token: "Token") -> tuple[int, int]:
         """Return the first and last line of a token, as they are in the file."""
@@ -456,7 +448,7 @@ class _Renderer:
         name, _, heading = place.partition("#")
         shown = alias.strip() or place.strip().lstrip("#")
         if not name.strip():
-            return tag("a", shown, href=self._urls.heading(slug(heading)))
+            return tag("a", shown, href=f"#{slug(heading)}")
         return tag("a", self._text(shown), href=self._urls.name(name.strip()), class_="wiki")
 
     def _link(self, href: str, children: list[Child]) -> Html:
@@ -467,7 +459,7 @@ class _Renderer:
             return tag("a", children, arrow, href=href, **how)
         target, _, heading = unquote(href).partition("#")
         if not target and heading and not found:
-            return tag("a", children, href=self._urls.heading(slug(heading)))
+            return tag("a", children, href=f"#{slug(heading)}")
         if found or target.startswith("//") or not is_note_file(target):
             return tag("span", children, tag("span", f" ({href})", class_="quiet") if href else None)
         folder = "" if target.startswith("/") else posixpath.dirname(self._urls.path)
@@ -509,12 +501,8 @@ def _label_comment(content: str) -> Html:
     return tag("span", shown, class_="label old" if is_old else "label")
 
 
-#: What a part may weigh as HTML, rendered and as it is: with all else, a page then stays below 150 KB.
-MAX_WEIGHT = 110_000
-#: The elements around a line as it is, around a rendered one, and those of a link with its address.
-_RAW_WEIGHT, _LINE_WEIGHT, _LINK_WEIGHT = 35, 60, 120
-#: What a quotation mark weighs, which is the heaviest character.
-_MAX_CHAR_WEIGHT = 13
+#: The characters of a part, and for how many each line counts: as HTML, with all else, a page then stays below 150 KB.
+PART_CHARS, _LINE_CHARS = 20_000, 20
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 
 
@@ -529,22 +517,23 @@ class Part(NamedTuple):
 
 
 def split_note(text: str) -> list[Part]:
-    """Return the parts of a note; a short one is a single part. A part ends before a heading or a blank line."""
+    """Return the parts of a note; a short one is a single part. A part ends before a heading if there is one."""
     parts: list[Part] = []
     lines: list[str] = []
     number = first = 1
-    weight, opened, fence = 0, "", ""
+    chars, opened, fence = 0, "", ""
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        enough = MAX_WEIGHT // 2 if line.startswith("#") else MAX_WEIGHT if line.strip() else MAX_WEIGHT * 4 // 5
-        for place, piece in enumerate(_cut_line(line)):
-            is_turn = place or weight + _weigh(piece) > MAX_WEIGHT or (weight > enough and not opened)
-            if lines and is_turn:
-                parts.append(Part("\n".join(lines), first, number if place else number - 1, fence))
-                lines, weight = [], 0
+        most = PART_CHARS // 2 if line.startswith("#") and not opened else PART_CHARS
+        # A line that is longer than a part goes on in the next one.
+        for start in range(0, len(line) or 1, PART_CHARS):
+            piece = line[start : start + PART_CHARS]
+            if lines and chars + len(piece) > most:
+                parts.append(Part("\n".join(lines), first, number if start else number - 1, fence))
+                lines, chars = [], 0
             if not lines:
                 first, fence = number, opened
             lines.append(piece)
-            weight += _weigh(piece)
+            chars += len(piece) + _LINE_CHARS
         found = _FENCE.match(line)
         if found and not opened:
             opened = found[1]
@@ -556,23 +545,3 @@ def split_note(text: str) -> list[Part]:
 def find_line(parts: list[Part], line: int) -> int:
     """Return the index of the part that holds a line; the last one if the note has fewer."""
     return next((index for index, part in enumerate(parts) if line <= part.last), len(parts) - 1)
-
-
-def find_heading(parts: list[Part], wanted: str) -> int:
-    """Return the index of the part that holds a heading, by its slug; the first one if there is no such heading."""
-    headings = ((index, line) for index, part in enumerate(parts) for line in part.text.split("\n") if line[:1] == "#")
-    return next((index for index, line in headings if slug(line.strip("# ")) == wanted), 0)
-
-
-def _weigh(line: str) -> int:
-    """Return about what a line weighs as HTML."""
-    if not line:
-        return _RAW_WEIGHT
-    links = line.count("[[") + line.count("](") + line.count("[ ]")
-    return _RAW_WEIGHT + _LINE_WEIGHT + 2 * len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
-
-
-def _cut_line(line: str) -> Iterator[str]:
-    """Yield a line in pieces that fit into a part, whatever their characters weigh."""
-    size = len(line) if _weigh(line) <= MAX_WEIGHT else MAX_WEIGHT // _MAX_CHAR_WEIGHT
-    yield from (line[start : start + size] for start in range(0, len(line) or 1, size or 1))

@@ -1,14 +1,14 @@
 """What every view is made of: the request of a browser about a memory, and the frame of a page."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from mdrecall.config.environment import shorten
 from mdrecall.errors import ArgumentError, RecallError
-from mdrecall.extras.page.html import Child, Html, join, show_day, tag
+from mdrecall.extras.page.html import Child, Html, hide, join, show_day, tag
 from mdrecall.notes.clock import user_time
 
 if TYPE_CHECKING:
@@ -112,6 +112,10 @@ class Visit(NamedTuple):
         token = tag("input", type="hidden", name=CSRF_FIELD, value=self.csrf)
         return tag("form", token, *children, method="post", action=self.url(view), **attributes)
 
+    def button(self, view: str, text: str, kind: str = "plain", **fields: str) -> Html | None:
+        """Return a button that sends these fields; None if notes may only be read."""
+        return self.form_tag(view, hide(**fields), tag("button", text, class_=kind)) if self.can_change else None
+
 
 def search_form(visit: Visit, view: str, name: str, label: str, value: str | None = None, *below: Child,
                 button: str = "Search", **attributes: str | bool) -> Html:  # fmt: skip
@@ -124,7 +128,20 @@ def search_form(visit: Visit, view: str, name: str, label: str, value: str | Non
 
 def show_part(*content: Child) -> Html:
     """Return the part of a page that changes while somebody types, or that another page shows in a place of its own."""
-    return join(tag("p", id="status", role="status", class_="quiet"), tag("div", content, id="results", data_part=True))
+    return tag("div", content, id="results", data_part=True)
+
+
+def show_list(title: str, rows: Iterable[Child], *below: Child, **attributes: str) -> Html | None:
+    """Return a list below its title; None if it is empty."""
+    items = [tag("li", row) for row in rows]
+    heading = tag("h2", title) if title else None
+    return tag("section", heading, tag("ul", items, **{"class_": "list"} | attributes), below) if items else None
+
+
+def show_row(what: Child, about: Child = None, *beside: Child) -> Html:
+    """Return a row of a list: what it is, below it what is known of it, and beside it a time or buttons."""
+    known = tag("span", about, class_="quiet") if about else None
+    return join(tag("div", what, known), tag("div", beside, class_="beside") if any(beside) else None)
 
 
 def require_owner(visit: Visit, what: str) -> None:
@@ -205,14 +222,14 @@ def render_document(title: str, body: Html, *more: Html, theme: str = "") -> str
 
 
 def show_pages(
-    visit: Visit, view: str, items: Sequence[_Item], per_page: int, *kept: str
+    visit: Visit, view: str, items: Sequence[_Item], per_page: int, *kept: str, number: int | None = None
 ) -> tuple[Sequence[_Item], Html | None]:
-    """Return the items of the page that the address asks for, and links to the pages before and after it.
+    """Return the items of the page with this number, else of the one that the address asks for, and links to others.
 
     The links keep the parameters ``kept``. There are none if everything is on one page.
     """
     last = max(0, (len(items) - 1) // per_page)
-    number = min(last, visit.number("page"))
+    number = min(last, visit.number("page") if number is None else number)
     given = {name: visit.query.get(name) for name in kept}
     turns = (("Previous", number - 1), ("Next", number + 1))
     urls = {title: visit.url(view, page=to, **given) for title, to in turns if 0 <= to <= last}
@@ -235,8 +252,9 @@ def _choose_memory(visit: Visit) -> Html | None:
     return tag("details", tag("summary", visit.name), menu, class_="memories") if len(names) > 1 else None
 
 
-def error_page(error: RecallError, status: int) -> Page:
-    """Return a page that says what went wrong and what to do."""
-    hint = tag("p", error.hint) if error.hint else None
-    body = join(tag("h1", "That did not work"), tag("p", str(error), class_="problem", role="alert"), hint)
-    return Page("That did not work", body, status=status)
+def error_page(
+    error: RecallError, status: int, *below: Child, title: str = "That did not work", section: str = ""
+) -> Page:
+    """Return a page that says what went wrong and what to do, with a form or a link below."""
+    problem = tag("p", f"{error} ", tag("span", error.hint), class_="problem", role="alert")
+    return Page(title, join(tag("h1", title), problem, below), section, status)

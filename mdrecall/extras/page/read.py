@@ -4,12 +4,24 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 from urllib.parse import quote
 
 from mdrecall.errors import FileMissing, RecallError
 from mdrecall.extras.page import html
 from mdrecall.extras.page.html import Child, Html, hide, join, plural, show_day, tag
-from mdrecall.extras.page.page import Page, Redirect, Visit, search_form, show_pages, show_part, show_turns
+from mdrecall.extras.page.page import (
+    Page,
+    Redirect,
+    Visit,
+    error_page,
+    search_form,
+    show_list,
+    show_pages,
+    show_part,
+    show_row,
+    show_turns,
+)
 from mdrecall.life.curate import Curator, Note
 from mdrecall.patterns import drop_ending, host_of
 from mdrecall.text.annotations import line_origins, path_origin
@@ -18,6 +30,8 @@ from mdrecall.types.documents import NoteFile, parse_citation
 from mdrecall.types.search import ReadResult
 from mdrecall.types.transcripts import TranscriptRecord
 
+#: The title of a note, and its first lines that are not headings.
+NoteSummary: TypeAlias = tuple[str, list[str]]
 #: Notes of a folder that a page shows at once: each is read for its title.
 _PER_PAGE = 50
 #: Notes that are shown above a folder without pushing it off the screen.
@@ -102,23 +116,23 @@ def _find_notes(visit: Visit, notes: Sequence[NoteFile], find: str) -> Html:
     return join(tag("p", count, search, class_="quiet"), _list(visit, shown), pages)
 
 
-def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
-    rows = []
-    for note in notes:
-        when = tag("small", visit.show_time(note.changed_s))
-        rows.append(tag("li", show_note(visit, note.path, summarize(visit, note.path), when), class_="result"))
-    return tag("ul", rows, class_="listing", aria_label="Notes") if rows else join()
+def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html | None:
+    rows = (show_note(visit, note.path, summarize(visit, note.path), time=note.changed_s) for note in notes)
+    return show_list("", rows, aria_label="Notes")
 
 
-def show_note(visit: Visit, path: str, summary: tuple[str, list[str]], *facts: Child, line: int = 0) -> Html:
-    """Return a note as lists have it: its title, which leads to a line of it, facts, and its first line."""
+def show_note(
+    visit: Visit, path: str, summary: NoteSummary, label: Child = None, *, line: int = 0, time: float = 0
+) -> Html:
+    """Return a note as a row of a list: its title, which leads to a line of it, its first line, and a time."""
     title, lines = summary
     url = visit.line_url(path, line) if line else visit.url("note", path=path)
     link = tag("a", title, href=url, class_="title", title=path)
-    return join(link, facts, tag("span", *lines[:1], class_="quiet path"))
+    about = tag("span", lines[0], class_="cut") if lines else None
+    return show_row((link, " ", label), about, visit.show_time(time) if time else None)
 
 
-def summarize(visit: Visit, path: str) -> tuple[str, list[str]]:
+def summarize(visit: Visit, path: str) -> NoteSummary:
     """Return the title of a note and its first lines that are not headings."""
     try:
         return summarize_text(visit.memory.read(path, lines=_FIRST_LINES, max_chars=_FIRST_CHARS).text, path)
@@ -126,7 +140,7 @@ def summarize(visit: Visit, path: str) -> tuple[str, list[str]]:
         return drop_ending(path.rpartition("/")[2]), [str(error)]
 
 
-def summarize_text(text: str, path: str) -> tuple[str, list[str]]:
+def summarize_text(text: str, path: str) -> NoteSummary:
     """Return the title of a text and its first lines, as people read them."""
     lines = text.split("\n", _FIRST_LINES)[read_front_matter(text)[1] : _FIRST_LINES]
     said = (html.strip_markup(line) for line in lines if not line.startswith(("#", "---", "```")))
@@ -139,7 +153,6 @@ _MAX_NEAR, _NEAR_CHARS = 5, 600
 _MAX_LINKS = 100
 #: As many tags as somebody reads, and as long as one that is meant as a tag.
 _MAX_TAGS, _MAX_TAG_CHARS = 30, 100
-_CHANGES = ("Delete", "Forget")
 #: A part that is heavier consists of little but markup.
 _MAX_BYTES = 120_000
 
@@ -153,18 +166,18 @@ def get_note(visit: Visit) -> Page:
     first = visit.number("from")
     cited = first, max(first, visit.number("to"))
     parts = html.split_note(note.text)
-    number = _choose_part(visit, parts, cited)
+    number = visit.number("page") or html.find_line(parts, first)
+    (part,), pages = show_pages(visit, "note", parts, 1, "path", number=number)
     title = html.read_title(note.text, note.path)
     ticks = known.hash if known and visit.can_change else ""
-    view = _show_part(visit, note.path, parts, number, cited, title, ticks)
-    pages = _turn_pages(visit, note.path, parts, number)
+    view = _show_part(visit, note.path, part, cited, title, ticks)
     link = tag("a", "Show its links and the notes near it in meaning", href=visit.url("around", path=note.path))
     load = visit.url("around", path=note.path)
     around = tag("section", tag("p", link), data_load=load, aria_label="Around this note", class_="around")
     body = join(
         tag("h1", title),
         _show_facts(visit, note, known.found if known else None),
-        _show_actions(visit, note.path, number + 1, can_change=bool(ticks)),
+        _show_actions(visit, note.path, ticks),
         tag("div", tag("div", pages, view, pages), None if host_of(note.path) else around, class_="reading"),
     )
     return Page(title, body, "notes")
@@ -177,29 +190,16 @@ def find_known(visit: Visit, path: str) -> Note | None:
     return None
 
 
-def _show_part(visit: Visit, path: str, parts: list[html.Part], number: int, cited: tuple[int, int], title: str,
-               hash: str) -> Html:  # fmt: skip
-    """Return a part of a note, rendered or as it is; with a hash its tasks can be ticked."""
-    part, urls = parts[number], make_urls(visit, path, len(parts))
-    raw = show_raw(part.text, part.first, cited)
-    if visit.query.get("raw"):
-        return raw
+def _show_part(visit: Visit, path: str, part: html.Part, cited: tuple[int, int], title: str, hash: str) -> Html:
+    """Return a part of a note, as it is if it cannot be rendered; with a hash its tasks can be ticked."""
+    urls = make_urls(visit, path)
     rendered = html.render_note(part.text, urls, cited, part.first, part.fence, title=title, can_tick=bool(hash))
     if rendered is None or len(rendered.encode(errors="replace")) > _MAX_BYTES:
-        return join(tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet"), raw)
-    fields = hide(path=path, hash=hash, part=str(number + 1))
-    form = visit.form_tag("task", fields, id=html.TASKS, data_replace="#tasks,article.note") if hash else None
-    empty = tag("p", "This note is empty.", class_="quiet")
-    return join(form, tag("article", rendered or empty, class_="note"))
-
-
-def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html:
-    """Return a text as it is, with numbers of lines."""
-    shown = []
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
-        element, kind = ("mark", "cited") if html.meets(cited, number, number) else ("span", None)
-        shown.append(tag(element, f"{line}\n", class_=kind, data_line=number))
-    return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
+        rendered = html.join(tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet"),
+                             tag("pre", part.text, tabindex=0))  # fmt: skip
+    fields = hide(path=path, hash=hash, page=str(visit.number("page")))
+    form = visit.form_tag("task", fields, id=html.TASKS, data_replace=".reading > div") if hash else None
+    return join(form, tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note"))
 
 
 def get_follow(visit: Visit) -> Page | Redirect:
@@ -212,10 +212,10 @@ def get_follow(visit: Visit) -> Page | Redirect:
                 return Redirect(visit.url("note", path=link.target))
         return Redirect(visit.url("note", path=visit.memory.links(name).path))
     except FileMissing:
-        offer = tag("p", tag("a", "Write it", href=visit.url("new", path=name), class_="button"))
-        message = tag("p", f"There is no note {name[:200]!r} yet.", class_="problem")
-        back = tag("p", tag("a", "Back to the note", href=visit.url("note", path=source)))
-        return Page("No such note", join(tag("h1", "No such note"), message, offer, back), "notes", 404)
+        missing = FileMissing(f"There is no note {name[:200]!r} yet.", path=name)
+        write = tag("a", "Write it", href=visit.url("new", path=name), class_="button")
+        back = tag("a", "Back to the note", href=visit.url("note", path=source))
+        return error_page(missing, 404, tag("p", write, back, class_="row"), title="No such note", section="notes")
 
 
 def get_around(visit: Visit) -> Page:
@@ -241,70 +241,43 @@ def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) ->
     return tag("p", [tag("span", fact) for fact in facts], class_="about quiet")
 
 
-def _show_actions(visit: Visit, path: str, part: int, *, can_change: bool) -> Html:
-    """Return the buttons of a note: to edit it, and more."""
-    cited = {name: visit.query.get(name, "") for name in ("from", "to")}
-    is_raw = bool(visit.query.get("raw"))
-    here = visit.url("note", path=path, raw="" if is_raw else 1, part=part if part > 1 else None, **cited)
-    toggle = tag("a", "Formatted text" if is_raw else "Raw text", href=here, class_="button plain")
-    if not can_change:
-        return tag("div", toggle, class_="row actions")
+def _show_actions(visit: Visit, path: str, hash: str) -> Html | None:
+    """Return the buttons of a note that can be changed: to edit it, and more."""
+    if not hash:
+        return None
     field = tag("textarea", name="text", rows=2, required=True, id="add")
-    add = visit.form_tag("append", hide(path=path), tag("label", "Add to the end of this note", for_="add"), field,
-                         tag("button", "Add"))  # fmt: skip
-    links = (tag("a", f"{name}…", href=visit.url(name.lower(), path=path), class_="button plain") for name in _CHANGES)
-    more = tag("details", tag("summary", "More…", class_="button plain"),
-               tag("div", add, tag("p", toggle, links, class_="row"), class_="panel"))  # fmt: skip
+    label = tag("label", "Add to the end of this note", for_="add")
+    add = visit.form_tag("append", hide(path=path), label, field, tag("button", "Add"))
+    forget = tag("a", "Forget…", href=visit.url("forget", path=path), class_="button plain")
+    row = tag("div", visit.button("delete", "Delete", path=path, hash=hash), forget, class_="row")
+    more = tag("details", tag("summary", "More…", class_="button plain"), tag("div", add, row, class_="panel"))
     return tag("div", tag("a", "Edit", href=visit.url("edit", path=path), class_="button"), more, class_="row actions")
 
 
-def _choose_part(visit: Visit, parts: list[html.Part], cited: tuple[int, int]) -> int:
-    """Return the index of the part that the address asks for, by number, by heading or by a line to mark."""
-    if number := visit.number("part"):
-        return min(number, len(parts)) - 1
-    if heading := visit.query.get("heading"):
-        return html.find_heading(parts, heading)
-    return html.find_line(parts, cited[0])
-
-
-def make_urls(visit: Visit, path: str, parts: int) -> html.NoteUrls:
-    """Return where the links of a note lead. A browser does not say which heading it looks for, so the address does."""
+def make_urls(visit: Visit, path: str) -> html.NoteUrls:
+    """Return where the links of a note lead."""
 
     def find_note(target: str, heading: str) -> str:
-        return visit.url("note", path=target, heading=heading or None, anchor=quote(heading))
+        return visit.url("note", path=target, anchor=quote(heading))
 
-    def find_own_heading(heading: str) -> str:
-        return find_note(path, heading) if parts > 1 else f"#{heading}"
-
-    return html.NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name), find_own_heading)
-
-
-def _turn_pages(visit: Visit, path: str, parts: list[html.Part], number: int) -> Html | None:
-    """Return the links to the parts before and after this one; None if the note is a single part."""
-    raw, turns = visit.query.get("raw"), (("Previous part", number), ("Next part", number + 2))
-    urls = {title: visit.url("note", path=path, raw=raw, part=to) for title, to in turns if 1 <= to <= len(parts)}
-    where = f"Part {number + 1:,} of {len(parts):,}, lines {parts[number].first:,} to {parts[number].last:,}"
-    return show_turns("Parts", urls, where)
+    return html.NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name))
 
 
 def _show_links(visit: Visit, path: str) -> Html:
     found = visit.memory.links(path)
-
-    def show(target: str, line: int, is_broken: bool) -> Html:
-        if is_broken:
-            return tag("li", target, tag("span", "no such note", class_="quiet path"))
-        return _name(visit, target, line)
-
     # As often as a note is linked, it is listed once.
-    links = {link.target: (link.target, 0, link.is_broken) for link in found.links if link.target != path}
-    backlinks = {link.path: (link.path, link.line, False) for link in reversed(found.backlinks)}
-    lists = (("Links to", links), ("Linked from", dict(reversed(backlinks.items()))))
-    shown = ((title, [show(*each) for each in [*items.values()][:_MAX_LINKS]]) for title, items in lists)
-    return join(tag("div", tag("h2", title), tag("ul", items), class_="panel") for title, items in shown if items)
+    links = {
+        link.target: show_row(link.target, "no such note") if link.is_broken else _name(visit, link.target)
+        for link in found.links[:_MAX_LINKS]
+        if link.target != path
+    }
+    first_lines = {link.path: link.line for link in reversed(found.backlinks[:_MAX_LINKS])}
+    backlinks = [_name(visit, path, line) for path, line in reversed(first_lines.items())]
+    return join(show_list("Links to", links.values()), show_list("Linked from", backlinks))
 
 
 def _name(visit: Visit, path: str, line: int = 0) -> Html:
-    return tag("li", show_note(visit, path, summarize(visit, path), line=line))
+    return show_note(visit, path, summarize(visit, path), line=line)
 
 
 def _show_near(visit: Visit, path: str) -> Html:
@@ -314,9 +287,8 @@ def _show_near(visit: Visit, path: str) -> Html:
     key, most = visit.session_key, 4 * _MAX_NEAR
     answer = visit.memory.search(about, mode="vector", source="memory", max_results=most, session_key=key)
     near = list(dict.fromkeys(hit.path for hit in answer.results if hit.path != note.path))[:_MAX_NEAR]
-    nothing = tag("p", answer.action or "No other note is near.", class_="quiet")
-    listed = tag("ul", (_name(visit, each) for each in near)) if near else nothing
-    return tag("div", tag("h2", "Near in meaning"), listed, class_="panel")
+    nothing = tag("span", answer.action or "No other note is near.", class_="quiet")
+    return join(show_list("Near in meaning", [_name(visit, each) for each in near] or [nothing]))
 
 
 #: How many messages a page shows, how much of each, and of one that is shown alone: so a page stays light.

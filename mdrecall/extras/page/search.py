@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import urlencode
 
 from mdrecall.errors import ReadError
-from mdrecall.extras.page.home import offer_examples, read_recent
-from mdrecall.extras.page.html import Child, Html, hide, join, mark, open_passages, plural, separate, show_day, tag
+from mdrecall.extras.page.html import Child, Html, hide, join, mark, plural, render_passage, separate, show_day, tag
 from mdrecall.extras.page.page import ASK, Page, Visit, make_url, search_form, show_part
 from mdrecall.extras.page.read import make_urls
 from mdrecall.notes.opening import decode, read_below
@@ -35,12 +34,10 @@ if TYPE_CHECKING:
 
 #: A score in the words of this page.
 MEANINGS: Mapping["Confidence", str] = {"high": "Sure", "medium": "Likely", "low": "Weak"}
-_SOURCES = {"": "Notes and conversations", "memory": "Notes", "sessions": "Conversations"}
 #: The parameters of a search besides the query, which every link that narrows it keeps, with what they are called.
-FILTERS = {
-    "source": "", "folder": "in ", "tag": "#", "collection": "in ", "who": "", "since": "from ", "until": "to ",
-    "all": "all memories ",
-}  # fmt: skip
+FILTERS = {"source": "only ", "tag": "#", "who": "", "since": "from ", "until": "to ", "all": ""}
+#: Values of them, as people read them.
+_NAMES = {"memory": "notes", "sessions": "conversations", "1": "all memories"}
 #: As many results as fit on two screens: each costs as much to show as a twentieth of the search itself.
 _MAX_RESULTS = 8
 #: Nobody looks for an answer among more results if none seems to be one.
@@ -84,7 +81,7 @@ def get_search(visit: Visit) -> Page:
 def run_search(visit: Visit) -> SearchAnswer:
     """Return the answer to the query and the filters in the address, with the reason for each result."""
     given = visit.query
-    who, more = _read_words(given.get("who", "")), bool(given.get("more"))
+    who, label, more = _read_words(given.get("who", "")), given.get("tag"), bool(given.get("more"))
     request = SearchRequest(
         given.get("q", "").strip(),
         max_results=_MAX_NAMED if who else MOST_RESULTS if more else None,
@@ -92,9 +89,7 @@ def run_search(visit: Visit) -> SearchAnswer:
         source=cast("SourceName", given["source"]) if given.get("source") in ("memory", "sessions") else None,
         since=given.get("since") or None,
         until=given.get("until") or None,
-        tags=_as_list(given.get("tag")),
-        paths=_as_list(given.get("folder")),
-        collections=_as_list(given.get("collection")),
+        tags=(label,) if label else (),
         session_key=visit.session_key,
         now=visit.now,
     )
@@ -110,41 +105,25 @@ def run_search(visit: Visit) -> SearchAnswer:
     return answer if more else answer.keep(answer.results[: _MAX_UNSURE if answer.caution else _MAX_RESULTS])
 
 
-def _as_list(value: str | None) -> tuple[str, ...]:
-    return (value.strip(),) if value and value.strip() else ()
-
-
 def _show_filters(visit: Visit) -> Html:
     given = visit.query
-    folder = tag("input", name="folder", value=given.get("folder"), placeholder="memory/people", size=14)
     fields: list[Child] = [
-        _choose(visit, "source", "In ", _SOURCES),
-        tag("label", "Folder ", folder),
         tag("label", "From ", tag("input", type="date", name="since", value=given.get("since"))),
         tag("label", "To ", tag("input", type="date", name="until", value=given.get("until"))),
         # What was chosen beside the results stays while somebody types.
-        hide(**{name: value for name in ("tag", "who") if (value := given.get(name))}),
+        hide(**{name: value for name in ("source", "tag", "who") if (value := given.get(name))}),
     ]
-    if collections := visit.memory.settings.mdrecall.collections:
-        fields.append(_choose(visit, "collection", "Collection ", {"": "all", **{name: name for name in collections}}))
     if len(visit.memories.names) > 1:
         box = tag("input", type="checkbox", name="all", value="1", checked=bool(given.get("all")))
         fields.append(tag("label", box, " All memories"))
     return tag("details", tag("summary", "Filters"), tag("div", fields, class_="row"), class_="filters")
 
 
-def _choose(visit: Visit, name: str, label: str, choices: Mapping[str, str]) -> Html:
-    given = visit.query.get(name, "")
-    options = (tag("option", title, value=value, selected=value == given) for value, title in choices.items())
-    return tag("label", label, tag("select", options, name=name))
-
-
 def _list_results(visit: Visit) -> Html:
     query = visit.query.get("q", "").strip()
     if not query:
-        examples = offer_examples(visit, read_recent(visit, visit.memory.notes()))
         keys = "Press / to come back here, ↓ and ↑ to move among results."
-        return join(examples, tag("p", "Ask a question, or type a name or a date. ", keys, class_="quiet"))
+        return tag("p", "Ask a question, or type a name or a date. ", keys, class_="quiet")
     answer = run_search(visit)
     if not answer:
         return join(_show_notices(answer), _show_nothing(visit, answer))
@@ -195,7 +174,6 @@ class _Cards:
     def __init__(self, visit: Visit, answer: SearchAnswer, query: str) -> None:
         self._visit = visit
         self._stems = find_stems(query)
-        self._render = open_passages(sum(len(result.snippet) for result in answer))
         #: What the notes of the results say about themselves.
         self.fields = {_note_of(result): NO_FIELDS for result in answer}
         for name, path in self.fields:
@@ -248,14 +226,13 @@ class _Cards:
             lines[:front] = [" "] * front if any(map(str.strip, lines[front:])) else [" ", *lines[1 : front - 1], " "]
         # Blank lines keep the numbers of those below.
         lines = [" " if line.startswith("#") and line.strip("# ") in above else line for line in lines]
-        # Its headings are on another page, as are those of other parts of a note.
-        urls = make_urls(self._visit._replace(name=result.workspace or self._visit.name), result.path, 2)
+        urls = make_urls(self._visit._replace(name=result.workspace or self._visit.name), result.path)
         shown = find_lines(result._replace(snippet="\n".join(lines)), self._stems, _AROUND)
         for is_gap, found in groupby(shown, lambda entry: entry[0] == "…"):
             group = list(found)
             matching = {number for number, (_, is_match) in enumerate(group, 1) if is_match}
             if not is_gap:
-                yield self._render(dedent("\n".join(line for line, _ in group)), urls, self._mark, matching)
+                yield render_passage(dedent("\n".join(line for line, _ in group)), urls, self._mark, matching)
 
     def _mark(self, text: str) -> Html:
         """Return a text in which the words of the query are marked."""
@@ -352,18 +329,21 @@ _Facet: TypeAlias = tuple[str, int, dict[str, str]]
 
 def _show_chosen(visit: Visit) -> Html | None:
     """Return what narrows the search now, each as a link to the search without it."""
-    links = [
-        tag("a", "× ", said, value, href=_narrow(visit, **{name: ""}), aria_label=f"Without {said}{value}")
-        for name, said in FILTERS.items()
-        if (value := show_day(visit.query.get(name, "")))
-    ]
+    links = []
+    for name, said in FILTERS.items():
+        if value := visit.query.get(name, ""):
+            shown = said + (_NAMES.get(value) or show_day(value))
+            url = _narrow(visit, **{name: ""})
+            links.append(tag("a", "× ", shown, href=url, aria_label=f"Without {shown}"))
     return tag("p", links, class_="chosen") if links else None
 
 
 def _show_facets(visit: Visit, answer: SearchAnswer, fields: Mapping[tuple[str, str], Fields]) -> Html | None:
     """Return the days, people and tags of the results as links that narrow the search."""
     tags = Counter(name for each in fields.values() for name in each.tags)
+    sources = Counter(result.source for result in answer)
     facets: dict[str, Iterable[_Facet]] = {
+        "In": [(_NAMES[name].title(), count, {"source": name}) for name, count in sources.items()],
         "When": _list_days(answer),
         "People": [(name, count, {"who": name}) for name, count in _count_people(visit, answer).most_common()],
         "Tags": [(f"#{name}", count, {"tag": name}) for name, count in tags.most_common()],

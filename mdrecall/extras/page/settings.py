@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.config.environment import find_locations, find_program_folders, shorten
 from mdrecall.config.load import Loaded, hide_secret
 from mdrecall.config.settings import list_settings
 from mdrecall.extras.page.html import Child, Html, cut, join, plural, show_code, tag
-from mdrecall.extras.page.page import THEMES, Page, Redirect, Visit
-from mdrecall.types.documents import Issue
+from mdrecall.extras.page.page import THEMES, Page, Redirect, Visit, show_list
 from mdrecall.types.sync import Status
 
 #: What one reads of a list of problems, and of a value, which may be a list of hundreds of paths.
@@ -22,26 +21,21 @@ Row: TypeAlias = tuple[str, Child, str]
 
 def get_settings(visit: Visit) -> Page:
     """Return what people look for among the settings; all of them are there for the owner, below."""
-    status, loaded = visit.memory.status(), visit.memory.loaded
+    loaded, heading = visit.memory.loaded, tag("h1", "Settings")
+    rows: list[Row] = [("Look", _choose_theme(visit), "This browser remembers it."), *_describe(visit)]
     # Files of conversations, other programs and machines are the owner's business.
-    is_owner, where = not visit.session_key.strip(), ""
-    rows: list[Row] = [("Look", _choose_theme(visit), "This browser remembers it."), *_describe(visit, status)]
-    if is_owner and loaded:
-        rows += [_describe_conversations(visit), _describe_hosts(visit, loaded), _describe_machines(loaded)]
-        # Anybody may edit this file, which the page itself does not write.
-        file = find_locations(loaded.environment, loaded.settings.workspace).own_config
-        where = f"Settings are changed in `{shorten(file, loaded.home)}`. Start the page again to see the change."
-    body = join(
-        tag("h1", "Settings"),
-        _show_rows(rows),
-        tag("p", show_code(where), class_="quiet") if where else None,
-        tag("h2", "State"),
-        _show_rows([*_describe_state(visit, status)]),
-        _list_issues(visit.memory.issues()) if is_owner else None,
-        tag("p", show_code("To check everything, run `mdrecall doctor`."), class_="quiet"),
-        _list_all(loaded) if is_owner and loaded else None,
-    )
-    return Page("Settings", body, "settings")
+    if visit.session_key.strip() or not loaded:
+        return Page("Settings", join(heading, _show_rows(rows)), "settings")
+    rows += [_describe_conversations(visit), _describe_hosts(visit, loaded), _describe_machines(loaded)]
+    # Anybody may edit this file, which the page itself does not write.
+    file = shorten(find_locations(loaded.environment, loaded.settings.workspace).own_config, loaded.home)
+    about = f"Settings are changed in `{file}`. Start the page again to see the change."
+    check = "To check everything, run `mdrecall doctor`."
+    issues = [f"{each.path} {each.problem}".strip() for each in visit.memory.issues()]
+    more = [f"{len(issues) - _MAX_ISSUES:,} more"] if len(issues) > _MAX_ISSUES else []
+    problems = show_list("Problems with files", [*issues[:_MAX_ISSUES], *more])
+    where = tag("p", show_code(f"{about} {check}"), class_="quiet")
+    return Page("Settings", join(heading, _show_rows(rows), where, problems, _list_all(loaded)), "settings")
 
 
 def _show_rows(rows: list[Row]) -> Html:
@@ -64,17 +58,16 @@ def get_theme(visit: Visit) -> Redirect:
     return Redirect(visit.url("settings"), visit.query.get("to", ""))
 
 
-def _describe(visit: Visit, status: Status) -> Iterator[Row]:
+def _describe(visit: Visit) -> Iterator[Row]:
+    status = visit.memory.status()
     is_whole = status.custom.get("wholeFolder")
     notes = "Every Markdown file in it is a note" if is_whole else "Notes are Markdown files in it"
     about = f"{notes}; all else can be made again from them. Another one: `mdrecall ui --workspace PATH`."
     yield "Folder", tag("span", visit.folder, class_="mono"), about
+    yield "Index", _describe_indexed(visit, status), "It is kept up to date while you write."
     is_local = status.provider in _LOCAL or status.requested_provider == "none"
     sent = "No text leaves this machine" if is_local else f"Texts of notes and questions are sent to {status.provider}"
     yield "Embeddings", _describe_search(status), f"{sent}. Change it with `memorySearch.provider`."
-    about = "Notes can be in any language"
-    about += "; a question in English or eight others finds notes in each" if status.provider == "offline" else ""
-    yield "Language", "as each note is written", f"{about}."
 
 
 def _describe_conversations(visit: Visit) -> Row:
@@ -111,21 +104,6 @@ def _describe_machines(loaded: Loaded) -> Row:
     age, (_, failure) = age_of(sync.folder), read_failure(sync.folder)
     said = f"synced {describe_age(age)} ago" if age < float("inf") else "not synced yet"
     return "Machines", f"{said}; {failure}" if failure else said, "What waits: `mdrecall sync status`."
-
-
-def _describe_state(visit: Visit, status: Status) -> Iterator[Row]:
-    custom, loaded = status.custom, visit.memory.loaded
-    index = shorten(status.db_path, loaded.home) if loaded else status.db_path
-    yield "Index", _describe_indexed(visit, status), f"It is in {index}."
-    yield "Watcher", _describe_watcher(custom.get("watcher") or {}), "It notices a note that is saved at once."
-    special = {
-        "Fallback": "instead of {from}: {reason}".format(**status.fallback) if status.fallback else "",
-        "Reranker": custom.get("reranker"),
-        "Note": custom.get("providerNote"),
-        "Not written": custom.get("indexNotWritten"),
-        "Damaged index kept at": custom.get("damagedIndexKeptAt"),
-    }
-    yield from ((label, str(value), "") for label, value in special.items() if value)
 
 
 def _list_all(loaded: Loaded) -> Html:
@@ -169,19 +147,3 @@ def _describe_search(status: Status) -> str:
     if (beside := vectors.get("beside")) and beside["chunks"] < status.chunks:
         waiting += f"; {beside['provider']}: {beside['chunks']:,} of {plural(status.chunks, 'chunk')} embedded"
     return f"by words and by meaning ({status.provider}, {status.model}){waiting}"
-
-
-def _describe_watcher(watcher: dict[str, Any]) -> str:
-    if not watcher.get("running"):
-        return "not running; each search checks for changes"
-    said = f"watches {plural(int(watcher.get('folders') or 0), 'folder')}"
-    if watcher.get("healthy"):
-        return said
-    return f"{said}; not healthy: {watcher.get('error') or watcher.get('problem') or 'no sign of life for a while'}"
-
-
-def _list_issues(issues: tuple[Issue, ...]) -> Html | None:
-    entries = [tag("li", f"{each.path} {each.problem}".strip()) for each in issues[:_MAX_ISSUES]]
-    if more := len(issues) - len(entries):
-        entries.append(tag("li", f"{more:,} more", class_="quiet"))
-    return join(tag("h2", "Problems with files"), tag("ul", entries)) if issues else None

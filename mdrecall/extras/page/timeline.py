@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from mdrecall.errors import ArgumentError, RecallError
-from mdrecall.extras.page.html import Html, cut, join, plural, show_day, strip_markup, tag
-from mdrecall.extras.page.page import Page, Visit, show_pages, show_turns
-from mdrecall.extras.page.read import summarize
+from mdrecall.extras.page.html import Html, join, plural, show_day, strip_markup, tag
+from mdrecall.extras.page.page import Page, Visit, show_list, show_pages, show_row, show_turns
+from mdrecall.extras.page.read import show_note, summarize
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.types.documents import NoteFile
@@ -17,8 +17,6 @@ from mdrecall.types.transcripts import Conversation
 
 #: A day on which a folder was copied has every note of it; a page shows these many of them.
 _PER_PAGE = 50
-#: Enough of a note to know it again.
-_FIRST_LINES, _MAX_LINE_CHARS = 5, 160
 #: The notes of one day, and then its conversations.
 DayItems: TypeAlias = list[NoteFile | Conversation]
 #: What each shade says, from the lightest: the days that hold anything are divided into quarters.
@@ -36,7 +34,7 @@ def get_time(visit: Visit) -> Page:
 
 
 def get_day(visit: Visit) -> Page:
-    """Return the notes and conversations of one day, with their first lines."""
+    """Return the notes and conversations of one day."""
     day = visit.query.get("day", "")
     parts = day.split("-")
     is_date = len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) <= 4 for part in parts)
@@ -46,9 +44,10 @@ def get_day(visit: Visit) -> Page:
     days, _ = _group_by_day(visit)
     shown, pages = show_pages(visit, "day", days.get(number, []), _PER_PAGE, "day")
     nothing = None if shown else tag("p", "There is nothing for this day.", class_="quiet")
-    items = tag("div", (_show_item(visit, each) for each in shown), class_="talk")
-    body = join(tag("h1", _name_day(number)), _link_neighbours(visit, [*days], number), nothing, items, pages)
-    return Page(_name_day(number), body, "time")
+    year = calendar_date(number)[0]
+    back = show_turns("Year", {f"{year}": visit.url("time", year=year)})
+    rows = show_list("", (_show_item(visit, each) for each in shown))
+    return Page(_name_day(number), join(tag("h1", _name_day(number)), back, nothing, rows, pages), "time")
 
 
 def _group_by_day(visit: Visit) -> tuple[dict[int, DayItems], int]:
@@ -80,7 +79,7 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
     summary = tag("p", f"{total} on {plural(len(own), 'day')}." if total else "Nothing in this year.", class_="quiet")
     legend = (tag("span", text, class_=f"heat{shade}") for shade, text in enumerate(_SHADES, 1))
     about = tag("p", "Text of a day, compared with the other days of the year: ", legend, class_="legend quiet")
-    return join(summary, tag("div", months, class_="year", data_arrows="a"), about if own else None)
+    return join(summary, tag("div", months, class_="year"), about if own else None)
 
 
 def _item_url(visit: Visit, item: NoteFile | Conversation) -> str:
@@ -98,30 +97,18 @@ def _count(items: DayItems) -> str:
     return " and ".join(plural(count, noun) for noun, count in counts.items() if count)
 
 
-def _link_neighbours(visit: Visit, days: list[int], number: int) -> Html | None:
-    place, year = bisect_left(days, number), calendar_date(number)[0]
-    before, after = days[:place][-1:], [day for day in days[place : place + 2] if day > number][:1]
-    links = {f"← {_name_day(day)}": day for day in before} | {f"{_name_day(day)} →": day for day in after}
-    urls = {text: visit.url("day", day=format_day(day)) for text, day in links.items()}
-    return show_turns("Days", {f"{year}": visit.url("time", year=year), **urls})
-
-
 def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
-    """Return a link to a note or conversation, with its first lines that say something."""
+    """Return a note or a conversation as a row of a list, with its first line."""
+    if isinstance(item, NoteFile):
+        return show_note(visit, item.path, summarize(visit, item.path))
+    link = tag("a", item.title or "Conversation", href=_item_url(visit, item), class_="title")
     try:
-        if isinstance(item, NoteFile):
-            name, said = summarize(visit, item.path)
-            # A note that is called like its day does not say so below the day.
-            name = "Note" if name == show_day(visit.query.get("day", "")) else name
-        else:
-            name = item.title or "Conversation"
-            text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text
-            # Each line begins with the number of its message.
-            said = [strip_markup(line.lstrip("0123456789 ")) for line in text.split("\n") if line.strip()]
+        text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text
     except RecallError as error:
-        said = [str(error)]
-    lines = (tag("p", cut(line, _MAX_LINE_CHARS), class_="first") for line in said[:_FIRST_LINES])
-    return tag("article", tag("h2", tag("a", name, href=_item_url(visit, item))), lines, class_="panel")
+        return show_row(link, str(error))
+    # Each line begins with the number of its message.
+    said = strip_markup(text.lstrip("0123456789 \n").partition("\n")[0])
+    return show_row(link, tag("span", said, class_="cut"))
 
 
 def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], today: int) -> Html:

@@ -1,49 +1,46 @@
 "use strict";
 // Small conveniences; every page can be read without them.
 
-// The part of another page that this one shows in a place of its own.
 const gone = "The page is not reachable. Is mdrecall still running?";
-async function fetchPart(url, options) {
+async function fetchPage(url, options) {
   const reply = await fetch(url, options);
-  const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-  return fresh.querySelector(reply.ok ? "[data-part]" : "main")?.childNodes ?? [];
+  return [reply.ok, new DOMParser().parseFromString(await reply.text(), "text/html")];
 }
-// Parts that are loaded into their places: those in details when they are opened.
-async function load(place) {
-  const url = place.dataset.load;
-  delete place.dataset.load;
+
+// Parts of another page that are shown in a place of this one: those in details when they are opened.
+async function load(place, url, options) {
   try {
-    place.replaceChildren(...await fetchPart(url));
-  } catch {
-    place.textContent = gone;
+    const [isDone, page] = await fetchPage(url, options);
+    place.replaceChildren(...page.querySelector(isDone ? "[data-part]" : "main")?.childNodes ?? []);
+    return true;
+  } catch (error) {
+    if (error.name !== "AbortError") place.textContent = gone;
   }
+}
+function loadOnce(place) {
+  load(place, place.dataset.load);
+  delete place.dataset.load;
 }
 document.addEventListener("toggle", (event) => {
   const place = event.target.open && event.target.querySelector("[data-load]");
-  if (place) load(place);
+  if (place) loadOnce(place);
 }, true);
-for (const place of document.querySelectorAll("[data-load]:not(details *)")) load(place);
+for (const place of document.querySelectorAll("[data-load]:not(details *)")) loadOnce(place);
 
 // Results while typing. Each key asks again, and gives up what was asked before.
 const searching = document.querySelector("form[data-live]");
 if (searching) {
   const results = document.getElementById("results");
-  const status = document.getElementById("status");
   let waiting = 0;
   let asked = null;
   const ask = async () => {
     asked?.abort();
     asked = new AbortController();
-    const params = new URLSearchParams();
-    for (const [name, value] of new FormData(searching)) if (value) params.set(name, value);
-    const url = `${location.pathname}${params.size ? "?" : ""}${params}`;
-    try {
-      results.replaceChildren(...await fetchPart(url, { signal: asked.signal }));
-      status.textContent = "";
+    const params = new URLSearchParams([...new FormData(searching)].filter(([, value]) => value));
+    const url = `${location.pathname}?${params}`;
+    if (await load(results, url, { signal: asked.signal })) {
       results.dataset.query = params.get("q") ?? "";
       history.replaceState(null, "", url);
-    } catch (error) {
-      if (error.name !== "AbortError") status.textContent = gone;
     }
   };
   // Long enough to wait for a second letter of a fast typist, too short to be noticed.
@@ -51,32 +48,24 @@ if (searching) {
   searching.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(waiting); ask(); });
 }
 
-// Keys: / goes to the search field, arrows move among results.
+// Keys: / goes to the search field. From there the arrows move among titles, and in the calendar among days, which
+// Tab therefore passes over.
+for (const day of [...document.querySelectorAll(".month a")].slice(1)) day.tabIndex = -1;
 document.addEventListener("keydown", (event) => {
   const field = document.getElementById("q");
-  const inField = event.target.matches("input, textarea, select");
-  if (event.key === "/" && field && !inField) { event.preventDefault(); field.focus(); field.select(); return; }
-  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-  const links = [...document.querySelectorAll(".result .title")];
-  if (!links.length || (inField && event.target !== field)) return;
-  const next = links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
-  event.preventDefault();
-  (links[next] ?? field)?.focus();
-});
-
-// Timeline: the arrow keys move between the days of a calendar, so that Tab need not pass through all of them.
-for (const area of document.querySelectorAll("[data-arrows]")) {
-  const stops = [...area.querySelectorAll(area.dataset.arrows)];
-  stops.forEach((stop, place) => { if (place) stop.setAttribute("tabindex", "-1"); });
-  area.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    const next = stops[stops.indexOf(event.target.closest(area.dataset.arrows)) + step];
-    if (!step || !next) return;
+  if (event.key === "/" && field && !event.target.matches("input, textarea")) {
     event.preventDefault();
-    stops.forEach((stop) => stop.setAttribute("tabindex", stop === next ? "0" : "-1"));
-    next.focus();
-  });
-}
+    field.focus();
+    field.select();
+  }
+  const isDay = event.target.matches(".month a");
+  const step = { ArrowDown: 1, ArrowUp: -1, ArrowRight: isDay && 1, ArrowLeft: isDay && -1 }[event.key];
+  const stops = [...document.querySelectorAll(isDay ? ".month a" : "#q, a.title")];
+  const next = stops.indexOf(event.target) < 0 ? null : stops[stops.indexOf(event.target) + step];
+  if (!step || !next) return;
+  event.preventDefault();
+  next.focus();
+});
 
 // A note: the first cited line is brought into view, also if it has no anchor of its own.
 if (!location.hash || !document.getElementById(location.hash.slice(1)))
@@ -87,19 +76,15 @@ document.addEventListener("submit", async (event) => {
   const replaced = event.target.dataset.replace;
   if (!replaced || !event.submitter) return;
   event.preventDefault();
-  const sent = new URLSearchParams(new FormData(event.target));
-  sent.set("line", event.submitter.value);
+  const body = new URLSearchParams(new FormData(event.target, event.submitter));
   const main = document.querySelector("main");
   try {
-    const reply = await fetch(event.target.action, { method: "POST", body: sent });
-    const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-    for (const place of reply.ok ? replaced.split(",") : ["main"])
-      document.querySelector(place).replaceWith(fresh.querySelector(place));
-    (document.querySelector(`.task[value="${sent.get("line")}"]`) ?? document.querySelector("main")).focus();
+    const [isDone, page] = await fetchPage(event.target.action, { method: "POST", body });
+    const place = isDone ? replaced : "main";
+    document.querySelector(place).replaceWith(page.querySelector(place));
+    (document.querySelector(`.task[value="${body.get("line")}"]`) ?? document.querySelector("main")).focus();
   } catch {
-    const problem = document.createElement("p");
-    problem.textContent = "The page is not reachable, so nothing was ticked. Is mdrecall still running?";
-    main.prepend(Object.assign(problem, { className: "problem", role: "alert" }));
+    main.prepend(Object.assign(document.createElement("p"), { className: "problem", role: "alert", textContent: gone }));
   }
 });
 
