@@ -97,7 +97,7 @@ class MemoryClosed(RecallError):
 
 
 class QueryError(RecallError):
-    """The query is blank, or a day or the minimum score is none; ``name`` is the part of the request that is wrong."""
+    """The query is blank, or a day or the minimum score is wrong; ``name`` is the part of the request."""
 
     def __init__(self, message: str, *, hint: str = "", name: str = "query") -> None:
         super().__init__(message, hint=hint)

@@ -58,7 +58,7 @@ def draft(path: str) -> Iterator[Draft]:
 def append_line(path: str, line: str, max_bytes: int) -> None:
     """Add a line to a log, of which the newer half stays when it is full; raise ``OSError`` if that fails.
 
-    Several processes may do so at once. A line begins anew behind what a killed process has left of one.
+    Several processes may do so at once. A new line begins after what a killed process has left of one.
     """
     make_private_folder(os.path.dirname(path))
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | platform.NO_FOLLOW

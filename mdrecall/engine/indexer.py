@@ -263,7 +263,7 @@ class Indexer:
         try:
             document = self.source.read(path, work.plan.listing)
         except FileMissing:
-            # The next comparison tells whether the file is gone, or the folder that it is in.
+            # The next comparison shows whether the file or its folder is gone.
             return
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))

@@ -43,7 +43,7 @@ _WAIT_S = 2.0
 MAX_BYTES = 16 << 20
 #: How many sessions are looked at when another one starts; older ones were finished by earlier starts.
 _MAX_SESSIONS = 20
-#: A session that has said nothing for so long was killed or left; one that runs beside this one is not cut in two.
+#: A session that is silent for this long was killed or left; one that runs beside this one is not cut in two.
 _IDLE_S = 3600
 #: A digest takes a moment; a process that nobody waits for must not stay. The next one goes on where it was.
 _MAX_SECONDS = 60

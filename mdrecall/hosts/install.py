@@ -90,7 +90,7 @@ def plan_release(site: Site, state_dir: str) -> list[Change]:
 def plan_removal(site: Site, state_dir: str, *, with_unrecorded: bool = True) -> Change:
     """Return what a removal would change; raise for a file that cannot be changed without a loss.
 
-    ``with_unrecorded`` takes out what no receipt tells of as well.
+    ``with_unrecorded`` also takes out what no receipt lists.
     """
     path = _receipt_path(site, state_dir)
     receipt = state_files.load(path)

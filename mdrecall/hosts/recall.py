@@ -43,7 +43,7 @@ _RARE_SHARE = 0.8
 _CERTAIN = 0.75
 #: Two passages say the same if they share more of their words than this.
 _SAME_SHARE = 0.7
-#: What somebody said is shown if so much of it are letters: code, tables and logs have fewer.
+#: What somebody said is shown if this share of it are letters: code, tables and logs have fewer.
 _PROSE_SHARE = 0.85
 #: How much is read of what the person has said in the running session.
 _MAX_USED_BYTES = 256 * 1024

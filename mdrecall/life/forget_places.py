@@ -25,7 +25,7 @@ from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
 #: How much of a place is shown: enough to recognise it.
 _MAX_SHOWN_CHARS = 160
-#: How often a note that changes meanwhile is looked at again; who types faster keeps the note.
+#: How often a note that changes meanwhile is read again. If it changes more often, it is kept.
 _TRIES = 5
 
 

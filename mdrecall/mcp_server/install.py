@@ -85,7 +85,7 @@ _ANY_CLIENT = Client("the configuration of the client")
 
 
 class Target(NamedTuple):
-    """The file that an entry belongs into, and the client that reads it."""
+    """The file for an entry, and the client that reads it."""
 
     path: str
     client: Client

@@ -449,7 +449,7 @@ def write_beside(folder: int, name: str, content: bytes, like: os.stat_result | 
 def _keep_late_text(note: _Note, content: bytes) -> None:
     """Bring text that another program wrote to the replaced file, up to this moment, into the note.
 
-    Appended text comes to the end of the new content. A file that was written anew is put back, and the edit fails.
+    Appended text comes to the end of the new content. A file that was replaced is put back, and the edit fails.
     """
     until = time.monotonic() + _LATE_S
     while platform.is_open_elsewhere(note.file) and time.monotonic() < until:

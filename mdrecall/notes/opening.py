@@ -19,7 +19,7 @@ LARGEST = 2**63 - 1
 #: The inode of a stamp is 0 where a listing does not say it.
 LARGEST_INODE = LARGEST if platform.KNOWS_INODES else 0
 
-#: How much of a file tells if it is text.
+#: How much of a file shows if it is text.
 _HEAD_BYTES = 8192
 #: Control characters that text does not have. A few that crept in, also into a short note, do not make it binary.
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))

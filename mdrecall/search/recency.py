@@ -191,7 +191,7 @@ def _words(text: str) -> set[str]:
 # Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work. A line
 # that replaces one of the first results may be far below, because it says less: "switched from Trello to Linear".
 _MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 2, 14, 8
-# A stem may end otherwise than its word; so much of both is the same.
+# A stem may not end like its word; this many letters of both are the same.
 _SURE_CHARS = 3
 # A line about what a query asks for holds a third of its words; of a long one, as many. A line that tells of a change
 # often says less than the one that it changes: "Upgraded Postgres to 16."
@@ -250,7 +250,7 @@ def _is_as_good(other: Candidate, entry: Candidate) -> bool:
 
 
 def _naming_of(entry: Candidate) -> tuple[float, float]:
-    """Return how much of what the query names a candidate is: its file or heading, and identifiers."""
+    """Return how well a candidate fits what the query names: its file or heading, and identifiers."""
     return entry.features.naming if entry.features else 0.0, identifier_share(entry)
 
 

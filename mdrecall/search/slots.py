@@ -155,7 +155,7 @@ def _has_thing(line: str, found: Sequence[tuple[int, int]], kind: str) -> bool:
     words = re.findall(r"[^\W\d_]{3,}", rest)
     idle = find_stop_words(map(str.lower, words)).union(HINTS.split())
     new = [word for word in words if word.lower() not in idle]
-    # Without what else tells of the kind, a person may be there by what they are to somebody.
+    # Unless something else shows the kind, a person may be named by what they are to somebody.
     is_told = not holds and len(new) >= _FEW_WORDS
     return is_told or is_unspaced_text(line) or any(map(str.istitle, new))
 

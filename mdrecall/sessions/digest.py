@@ -200,7 +200,7 @@ def note_text(messages: Sequence[TranscriptRecord], *, when: str, key: str, sess
     return f"# Conversation, {when}\n\n{known}\n\n## What was said last\n\n{said}\n"
 
 
-#: How much of each list an outline keeps, the last ones: so many lines stay readable, and files and calls are counted.
+#: How many of each list an outline keeps, the last ones: that stays readable, and files and calls are counted.
 _MOST = {"wanted": 6, "decided": 4, "open": 3, "left": 3, "files": 300, "commits": 8, "calls": 20}
 #: How many folders a section names.
 _MAX_FOLDERS = 3

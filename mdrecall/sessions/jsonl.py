@@ -1,4 +1,4 @@
-"""The ground of every transcript reader: records of a JSONL file from any offset, seals, and messages on one line."""
+"""What all transcript readers share: records of a JSONL file from any offset, seals, and messages on one line."""
 
 import json
 import os

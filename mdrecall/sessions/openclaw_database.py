@@ -28,7 +28,7 @@ from mdrecall.sessions.jsonl import MAX_LINE_BYTES, as_object, explain_long, par
 from mdrecall.sessions.openclaw_entries import SessionFacts, parse_facts
 from mdrecall.types.documents import Stamp
 
-#: Returns the content of a frame of zstd; None if the frame is damaged, or holds more than so many bytes.
+#: Returns the content of a frame of zstd; None if the frame is damaged, or holds more bytes than that.
 Decompress: TypeAlias = Callable[[bytes, int], bytes | None]
 
 #: What decompresses zstd: the module of Python 3.14, then packages that people have installed.
@@ -42,7 +42,7 @@ _COLD_COLUMNS = ("archive_name", "storage", "archive_sha256", "archive_blob")
 _OLDEST, _NEWEST = 20, 23
 #: OpenClaw compresses no event that is longer.
 _MAX_EVENT_BYTES = 4 << 20
-#: Events are read so many at a time, or so many bytes, so that a snapshot takes milliseconds and memory stays small.
+#: How many events, or bytes, are read at a time, so that a snapshot takes milliseconds and memory stays small.
 _BATCH_ROWS, _BATCH_BYTES = 500, 4 << 20
 #: An event's size is not looked up for a list; this is about what one has.
 EVENT_BYTES = 1024

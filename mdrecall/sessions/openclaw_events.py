@@ -61,7 +61,7 @@ Message: TypeAlias = tuple[str, str, str, str]
 
 
 class Turn(NamedTuple):
-    """What holds for a message of the user and the answers to it."""
+    """What is known of a message of the user and of the answers to it."""
 
     origin: str = UNTRUSTED
     is_left_out: bool = False

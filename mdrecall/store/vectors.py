@@ -32,7 +32,7 @@ _MOST = 127
 # bits instead of two, no question set got better answers.
 _LARGE = 0.9816
 _SIZES = (3, 10, -3, -10)
-# A vector that was rounded so much lies a little beside its direction, which makes every cosine smaller. On passages of
+# A vector that was rounded like this is a little off its direction, which makes every cosine smaller. On passages of
 # conversations, manuals and made-up notes the true cosine was 1.08 to 1.11 times that of the rounded vector.
 _GAIN = 1.09
 # From this many vectors on, loading numpy takes less time than rounding without it.

@@ -88,7 +88,7 @@ _HAN_TOKEN = compile_later(
     r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|[一二三四五六七八九十百千万两]{2,}|."
 )
 _SHORT_NOT = compile_later(r"n['’]t\b")
-# Few words share so many first letters, and only short ones have fewer.
+# Few words share this many first letters, and only short ones have fewer.
 _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
 _HOMES = compile_later(rf"\b(?:{'|'.join(word for word, kind in _KINDS.items() if kind in ('live', 'move'))})\b")
 _OF_ONESELF = compile_later(r"(?:I|we|ich|wir|je|nous|yo|io|eu|ik|wij) ", re.IGNORECASE)

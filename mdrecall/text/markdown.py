@@ -389,7 +389,7 @@ def shorten(text: str, max_units: int) -> str:
 
 def _segments_near(text: str, passage: Passage, max_units: int) -> list[_Segment]:
     """Return the segments of a passage, and of the lines around it that could be shown with it."""
-    # A line that ends further away than so many characters does not fit, and neither does any beyond it.
+    # A line that ends further away than this does not fit, and neither does any beyond it.
     offset = text.rfind("\n", 0, max(0, passage.start - max_units - 1)) + 1
     end = text.find("\n", passage.end + max_units + 1)
     segments: list[_Segment] = []

@@ -36,7 +36,7 @@ _INLINE_TAGS = frozenset((
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q",
     "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var", "wbr",
 ))  # fmt: skip
-#: A longer sentence is none: of a line without sentences, such as a log, only the phrase itself is taken.
+#: Longer ones are not sentences: from a line such as that of a log, only the phrase itself is taken.
 _MAX_SENTENCE = 1000
 #: Shorter lines are not wrapped: code, keys with their values, verses. A wide character counts twice.
 _WRAPPED_CHARS = 40

@@ -132,7 +132,7 @@ class Document(NamedTuple):
     """When the stamp was taken."""
     fields: Fields = NO_FIELDS
     marks: "Marks | None" = None
-    """What holds for all of it, whatever its lines say."""
+    """The marks of the whole document, whatever its lines say."""
 
 
 #: Who wrote a text; empty if that is not known.

@@ -15,7 +15,7 @@ Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "n
 
 
 #: Why a result has its score: each part by its name in JSON, its value, and what it means in words. The sentence is
-#: empty if the part counted for nothing, or if another one tells it.
+#: empty if the part counted for nothing, or if another one says it.
 Why: TypeAlias = tuple[tuple[str, Any, str], ...]
 
 _P = ParamSpec("_P")

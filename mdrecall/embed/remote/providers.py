@@ -132,7 +132,7 @@ class Provider(NamedTuple):
     uses_prompts: bool = False
     """True if texts need the prompts that the model was trained with; other providers add them themselves."""
     model_signs: tuple[str, ...] = ()
-    """How the names of its models begin, and no others' in so many letters."""
+    """How the names of its models begin, and nobody else's."""
     key_sign: str = ""
     """How its keys begin."""
 

@@ -160,7 +160,7 @@ class _Connection(http.client.HTTPConnection):
     """A connection that another thread can shut down, at any time after it was made."""
 
     def __init__(self, origin: tuple[str, str, int], proxy: Secret | None, *, is_trusted: bool) -> None:
-        """One that is not trusted is opened only to a public address."""
+        """A connection that is not trusted is opened only to a public address."""
         self.origin = scheme, host, port = origin
         self._is_trusted = is_trusted
         self._through: dict[str, str] | None = None

@@ -34,7 +34,7 @@ class Request(NamedTuple):
     """The day in UTC, as YYYY-MM-DD; what expired before it is not imported."""
 
     def day(self, value: Any, form: str = "%Y-%m-%d") -> str:
-        """Return the day of a time as YYYY-MM-DD, or in another form; empty if it is none."""
+        """Return the day of a time as YYYY-MM-DD, or in another form; empty for anything but a time."""
         moment = read_time(value)
         return f"{user_time(moment, None, self.zone):{form}}" if moment else ""
 
@@ -65,7 +65,7 @@ def find_path(source: str, path: str, *, home: str, cwd: str, env: Mapping[str, 
 
 
 def read_time(value: Any) -> datetime | None:
-    """Return a moment from seconds, milliseconds or a text such as ``2026-02-10T09:00:00Z``; None if it is none."""
+    """Return a moment from seconds, milliseconds or a text such as ``2026-02-10T09:00:00Z``; None for anything else."""
     try:
         if isinstance(value, str) and value.strip():
             moment = datetime.fromisoformat(value.strip())
@@ -78,7 +78,7 @@ def read_time(value: Any) -> datetime | None:
 
 
 def seconds_of(value: Any) -> float:
-    """Return a time in seconds, for comparisons; 0 if it is none."""
+    """Return a time in seconds, for comparisons; 0 for anything but a time."""
     moment = read_time(value)
     return moment.timestamp() if moment else 0.0
 

@@ -223,7 +223,7 @@ class LongTermPlaces:
 
 
 def read_backup(value: dict[str, Any]) -> Row | None:
-    """Return a memory of a backup; None if it is none."""
+    """Return a memory of a backup; None for anything else."""
     times = [value.get(name) for name in ("created_ms", "updated_ms", "expires_ms")]
     created, updated, expires = (float(one) if isinstance(one, int | float) else None for one in times)
     texts = [value.get(name) for name in ("id", "text", "category", "source")]

@@ -185,7 +185,7 @@ class Table:
                 self._try(lambda: table.optimize(cleanup_older_than=timedelta(seconds=older_s)), "tidied")
 
     def purge(self) -> None:
-        """Write all rows anew and delete every earlier version and every file that none uses; raise if that fails."""
+        """Write all rows again, and delete every earlier version and every unused file; raise if that fails."""
         with self.writing():
             table = self._open()
             if table is None:

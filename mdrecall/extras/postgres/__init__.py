@@ -220,7 +220,7 @@ _TEXT_BYTES = """
 
 
 def this_machine(folder: str) -> str:
-    """Return the place that stamps of files are true for: this machine and the folder of the notes."""
+    """Return where stamps of files are valid: this machine and the folder of the notes."""
     return f"{socket.gethostname()}:{os.path.realpath(folder)}"
 
 

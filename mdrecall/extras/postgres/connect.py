@@ -196,7 +196,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOCK_MS, _STATEMENT_MS = 5_000, {False: 60_000, True: 600_000}
 #: While a lock is known to be held, as long: a search asks several times, and would wait each time.
 _LOCKED_MS = 100
-#: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
+#: A transaction that is idle for this long belongs to a process that hangs, and holds back the clean-up.
 _IDLE_MS = 60_000
 _BEGIN = {False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", True: "BEGIN ISOLATION LEVEL READ COMMITTED"}
 #: The server has rolled back a transaction because of another one: a conflict, or a deadlock.

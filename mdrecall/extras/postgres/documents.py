@@ -105,7 +105,7 @@ class PostgresDocuments:
     """The role ``DocumentWriter``."""
 
     def __init__(self, database: Database, gen: int | None, place: str, stamps: common.StampCache) -> None:
-        """``place`` is the machine and folder that stamps are true for."""
+        """``place`` is the machine and folder in which stamps are valid."""
         self._database = database
         self._gen = gen
         self._place = place

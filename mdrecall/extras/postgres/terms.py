@@ -40,7 +40,7 @@ _CHUNK = 1 << 16
 #: A block has fewer chunks than the limit of its size class. There are few blocks of each class for a search to read,
 #: and a chunk is written once or a few times in each class.
 _LIMITS = (64, 512, 4_096, 8_192, 16_384, MAX_CHUNKS + 1)
-#: A block of which so much is dead is written again without it.
+#: A block with this share of dead entries is written again without them.
 _DEAD_SHARE = 4
 _LIST = """
     SELECT block, first, last, size, octet_length(dead) / 8 FROM mdrecall.blocks

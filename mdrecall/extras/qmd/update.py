@@ -179,7 +179,7 @@ def _stamps(entry: Collection) -> Iterator[str]:
 
 
 def _stamp(path: str) -> str:
-    """Return the path, size and time of a file; empty if it is none, or a symbolic link, which qmd does not follow."""
+    """Return the path, size and time of a file; empty for anything else, such as a link, which qmd does not follow."""
     try:
         found = os.lstat(path)
     except OSError:

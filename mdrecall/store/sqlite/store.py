@@ -336,7 +336,7 @@ class _Remembered:
         self._scored_rows = 0
 
     def recall_rows(self, word: str, score: Callable[[], Mapping[int, float]]) -> Mapping[int, float]:
-        """Return the chunks that hold a word, which are remembered: common words return, and have many."""
+        """Return the chunks that hold a word, and remember them: common words come again, and have many."""
         if (known := self._scored.get(word)) is not None:
             return known
         found = score()

@@ -1,4 +1,4 @@
-"""The ground of an index in SQLite: statements and errors, the tables, the texts in them, and revisions.
+"""The basis of an index in SQLite: statements and errors, the tables, the texts in them, and revisions.
 
 Rows are plain tuples, whose types the type checker cannot know.
 
