@@ -34,7 +34,7 @@ def add_forget(parser: CommandParser) -> None:
     parser.flag("--trash", "keep for some time what is removed, for --undo")
     parser.flag("--history", "also drop the history on the remote of `mdrecall sync`")
     parser.flag("--list", "list what was forgotten")
-    parser.value("--undo", "ID", "restore what the trash has of it", default="")
+    parser.value("--undo", "ID", "let it come back, with what the trash has of it", default="")
     add_common(parser)
 
 
