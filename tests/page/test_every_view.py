@@ -49,7 +49,6 @@ VIEWS = {
     "around": (f"path={PATH}", "Links to"),
     "agents": ("", "What agents were shown"),
     "settings": ("", "chunks; up to date"),
-    "theme": ("to=", "As the system"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "trash": ("", "Remove for good"),
@@ -132,7 +131,6 @@ def test_parts_that_are_opened_are_usable_by_all(site: Site, page: "Page") -> No
     page.goto(address(site, "search"))
     page.get_by_text("Details").first.click()
     page.get_by_text("To cite it").first.wait_for()
-    page.get_by_text("Filters").first.click()
     assert find_faults(page) == []
     page.goto(address(site, "note"))
     page.get_by_text("More…").click()

@@ -149,12 +149,3 @@ def test_a_long_conversation_has_pages_and_a_long_message_a_page_of_its_own(tmp_
     assert "end59." in body
     assert body.count("<article") == 1
     assert len(last.encode()) < 100_000
-
-
-def test_a_conversation_says_each_day_once(tmp_path: Path) -> None:
-    space = TalkingWorkspace(tmp_path)
-    space.say("s1", "Where is the bike?", "In the cellar.")
-    space.say("s1", "And today?", "There, too.", day="2024-05-03")
-    with serve(space) as site:
-        body = site.get("conversation", session="s1").body
-    assert re.findall(r"\w+ \d May 2024", body) == ["Thu 2 May 2024", "Fri 3 May 2024"]

@@ -110,13 +110,12 @@ def _show_session(visit: Visit, answers: list[dict[str, Any]]) -> Html:
     spoken = [answer for answer in answers if answer["lines"]]
     entries = [_show_answer(visit, describe(visit.memory, answer)) for answer in spoken[:_MAX_ANSWERS]]
     silent = Counter(answer["why"] for answer in answers if not answer["lines"])
-    notes = [f"{plural(len(spoken) - len(entries), 'older answer')}: mdrecall log"] * (len(spoken) > len(entries))
+    about = None
     if silent:
         reasons = ", ".join(f"{why} ({count})" if len(silent) > 1 else why for why, count in silent.items())
-        notes.append(f"{plural(silent.total(), 'prompt')} got nothing: {reasons}")
+        about = tag("p", f"{plural(silent.total(), 'prompt')} got nothing: {reasons}", class_="quiet")
     title = tag("h3", f"{answers[0]['host']} in {answers[0]['project']}", title=f"Session {answers[0]['session']}")
-    about = tag("p", " · ".join(notes), class_="quiet first") if notes else None
-    return tag("section", title, entries, about, class_="panel" if entries else "silent")
+    return tag("section", title, entries, about, class_="panel")
 
 
 def _show_answer(visit: Visit, answer: dict[str, Any]) -> Html:

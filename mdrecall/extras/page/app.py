@@ -26,7 +26,6 @@ from mdrecall.extras.page.page import (
     CSRF_FIELD,
     PREFIX,
     STATIC,
-    THEMES,
     Answer,
     Page,
     Redirect,
@@ -51,15 +50,13 @@ VIEWS = {
         "read": "GET notes, GET note, GET follow, GET around, GET conversation",
         "timeline": "GET time, GET day",
         "agents": "GET agents, POST silence, POST wish",
-        "settings": "GET settings, GET theme",
+        "settings": "GET settings",
         "edit": "GET edit, POST edit, POST preview, POST task, GET new, POST append, POST delete,"
         " GET trash, POST trash, POST restore",
         "forget": "GET forget, POST forget, POST forget-apply, POST forget-undo",
     }.items()
     for view in views.split(", ")
 }
-#: The cookie with the theme. Every server of this machine shares it, as a look of one's own may be.
-_THEME = "mdrecall-theme"
 _FILES = StaticFiles(directory=os.path.join(os.path.dirname(__file__), "static"))
 #: The largest form holds a whole note, of which each byte may take three characters in a form.
 _MAX_FORM_BYTES = 32 * 1024 * 1024
@@ -95,9 +92,8 @@ class App:
         name, method = unquote(name), "GET" if request.method == "HEAD" else request.method
         is_known = name in self.memories.names and f"{method} {view}" in VIEWS
         name = name if name in self.memories.names else self.memories.default
-        query, now, theme = dict(request.query_params), datetime.now(UTC), request.cookies.get(_THEME, "")
-        rest = self._session_key, self._can_change, theme if theme in THEMES else ""
-        visit = Visit(self.memories, name, query, {}, self.csrf and mask_token(self.csrf), now, *rest)
+        query, now, csrf = dict(request.query_params), datetime.now(UTC), self.csrf and mask_token(self.csrf)
+        visit = Visit(self.memories, name, query, {}, csrf, now, self._session_key, self._can_change)
         if not is_known:
             return _refuse(visit, 404, "There is no such page.", "The links above lead to all there are.")
         if method == "POST":
@@ -139,11 +135,7 @@ def _answer(view: str, visit: Visit) -> Answer:
 
 def _send(answer: Answer, visit: Visit) -> Response:
     if isinstance(answer, Redirect):
-        redirect = RedirectResponse(answer.url, 303)
-        if answer.theme in THEMES:
-            year = 365 * 24 * 3_600
-            redirect.set_cookie(_THEME, answer.theme, year, path=PREFIX, httponly=True, samesite="strict")
-        return redirect
+        return RedirectResponse(answer.url, 303)
     body, status = (render_page(answer, visit), answer.status) if isinstance(answer, Page) else (answer, 200)
     # Half characters, which JSON and file names can hold, are no UTF-8.
     return HTMLResponse(body.encode("utf-8", "replace"), status)

@@ -108,7 +108,8 @@ def _show_note(visit: Visit, recent: RecentNote) -> Html:
     note, text, _ = recent
     writer = _find_writer(recent)
     label = tag("span", writer, class_="label") if writer else None
-    return show_note(visit, note.path, summarize_text(text, note.path), label, time=note.changed_s)
+    summary = summarize_text(text, note.path)
+    return show_note(visit, note.path, time=note.changed_s, label=label, summary=summary)
 
 
 def find_tasks(recent: Sequence[RecentNote]) -> Iterator[tuple[NoteFile, int, str]]:

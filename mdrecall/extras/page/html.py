@@ -46,14 +46,14 @@ def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
     start = f"<{element}"
     for key, value in attributes.items():
         if value is not None and value is not False:
-            # SVG's names in camelCase stay as they are.
-            start += " " + key.rstrip("_").replace("_", "-") + ("" if value is True else f'="{escape(str(value))}"')
-    return Html(f"{start}>" if element in _VOID else f"{start}>{''.join(map(_render, children))}</{element}>")
+            name = key.rstrip("_").replace("_", "-")
+            start += f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+    return Html(f"{start}>" if element in _VOID else f"{start}>{_render(children)}</{element}>")
 
 
 def join(*children: Child) -> Html:
     """Return several pieces as one; lists are taken apart, and None is nothing."""
-    return Html("".join(map(_render, children)))
+    return Html(_render(children))
 
 
 def separate(between: Child, pieces: Iterable[Child]) -> Html:
@@ -61,14 +61,16 @@ def separate(between: Child, pieces: Iterable[Child]) -> Html:
     return join((between if place else None, piece) for place, piece in enumerate(pieces))
 
 
-def _render(child: Child) -> str:
-    if isinstance(child, Html):
-        return child
-    if child is None:
-        return ""
-    if isinstance(child, str | int | float):
-        return escape(str(child))
-    return "".join(map(_render, child))
+def _render(children: Iterable[Child]) -> str:
+    pieces: list[str] = []
+    for child in children:
+        if isinstance(child, Html):
+            pieces.append(child)
+        elif isinstance(child, str | int | float):
+            pieces.append(escape(str(child)))
+        elif child is not None:
+            pieces.append(_render(child))
+    return "".join(pieces)
 
 
 def hide(**fields: str) -> Html:
@@ -144,8 +146,6 @@ class _TooComplex(Exception):
 
 #: The id of the form that the boxes of tasks belong to.
 TASKS = "tasks"
-#: What the page shows of the front matter in other places.
-_SHOWN_ABOVE = ("title", "tags", "tag")
 
 
 def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 1, fence: str = "", *, title: str = "",
@@ -157,11 +157,9 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
     task is a button of the form ``TASKS`` that sends the number of its line.
     """
     text = text.replace("\r\n", "\n").replace("\r", " ")
-    values, front_lines = read_front_matter(text if first == 1 else "")
-    skipped = first - 1
-    if values:
-        skipped = front_lines
-        text = text.split("\n", skipped)[skipped]
+    front_lines = read_front_matter(text)[1] if first == 1 else 0
+    skipped = first - 1 + front_lines
+    text = text.split("\n", front_lines)[front_lines]
     if fence:
         skipped -= 1
         text = f"{fence}\n{text}"
@@ -172,7 +170,7 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
     if title and tokens and tokens[0].tag == "h1" and show_day(strip_markup(tokens[1].content)) == title:
         tokens[0].meta["is_title"] = not meets(cited, skipped + 1, skipped + (tokens[0].map or [0, 1])[1])
     renderer = _Renderer(urls, cited, skipped, can_tick=can_tick)
-    return join(renderer.show_front(values), renderer.render(tokens))
+    return renderer.render(tokens)
 
 
 def render_passage(text: str, urls: NoteUrls, mark: Mark, matching: Set[int]) -> Html:
@@ -329,15 +327,6 @@ class _Renderer:
         self._skipped = skipped
         """How many lines precede the first one that was parsed."""
         self._numbered: set[int] = set()
-
-    def show_front(self, values: dict[str, list[str]]) -> Html | None:
-        """Return what the front matter says besides the title and the tags, in a line."""
-        if not values:
-            return None
-        shown = {key: ", ".join(each) for key, each in values.items() if each and key not in _SHOWN_ABOVE}
-        said = " · ".join(f"{key}: {each}" for key, each in shown.items())
-        line = self._line(1, self._skipped)
-        return tag("p", line, said, class_="front quiet") if said else line
 
     def render(self, tokens: "Sequence[Token]") -> Html:
         """Return blocks, or the pieces of a line, as HTML."""

@@ -40,8 +40,6 @@ class Redirect(NamedTuple):
     """Another address to go to, after something was changed."""
 
     url: str
-    theme: str | None = None
-    """The theme that the browser is to remember; None if that stays as it is."""
 
 
 #: A page, a part of one that a script puts in its place, or another address.
@@ -64,8 +62,6 @@ class Visit(NamedTuple):
     """The conversation whose rules hold for what is shown; empty for the owner of the memory, who may see all."""
     can_change: bool = True
     """False if notes may only be read."""
-    theme: str = ""
-    """What the browser remembers of ``THEMES``."""
 
     @property
     def memory(self) -> "Memory":
@@ -160,8 +156,6 @@ def make_url(memory: str, view: str, **params: str | int | float | None) -> str:
 
 
 _Item = TypeVar("_Item")
-#: How a page may look, by what a browser remembers; the system decides if that is nothing.
-THEMES = {"": "As the system", "light": "Light", "dark": "Dark"}
 #: The views in the navigation.
 SECTIONS = ("home", "search", "notes", "time", "agents", "forget", "settings")
 #: Views that only the owner of the memory may open.
@@ -203,10 +197,10 @@ def render_page(page: Page, visit: Visit) -> str:
     )
     script = tag("script", src=f"{STATIC}app.js", defer=True)
     title = f"{page.title} · {visit.folder_name} · mdrecall"
-    return render_document(title, body, script, theme=visit.theme)
+    return render_document(title, body, script)
 
 
-def render_document(title: str, body: Html, *more: Html, theme: str = "") -> str:
+def render_document(title: str, body: Html, *more: Html) -> str:
     """Return a document with ``more`` at the end of its head."""
     head = tag(
         "head",
@@ -218,7 +212,7 @@ def render_document(title: str, body: Html, *more: Html, theme: str = "") -> str
         tag("link", rel="stylesheet", href=f"{STATIC}app.css"),
         *more,
     )
-    return "<!doctype html>" + tag("html", head, body, lang="en", data_theme=theme or None)
+    return "<!doctype html>" + tag("html", head, body, lang="en")
 
 
 def show_pages(

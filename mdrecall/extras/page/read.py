@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -117,15 +116,15 @@ def _find_notes(visit: Visit, notes: Sequence[NoteFile], find: str) -> Html:
 
 
 def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html | None:
-    rows = (show_note(visit, note.path, summarize(visit, note.path), time=note.changed_s) for note in notes)
+    rows = (show_note(visit, note.path, time=note.changed_s) for note in notes)
     return show_list("", rows, aria_label="Notes")
 
 
 def show_note(
-    visit: Visit, path: str, summary: NoteSummary, label: Child = None, *, line: int = 0, time: float = 0
+    visit: Visit, path: str, *, line: int = 0, time: float = 0, label: Child = None, summary: NoteSummary | None = None
 ) -> Html:
     """Return a note as a row of a list: its title, which leads to a line of it, its first line, and a time."""
-    title, lines = summary
+    title, lines = summary or summarize(visit, path)
     url = visit.line_url(path, line) if line else visit.url("note", path=path)
     link = tag("a", title, href=url, class_="title", title=path)
     about = tag("span", lines[0], class_="cut") if lines else None
@@ -238,6 +237,9 @@ def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) ->
         facts.append(f"{'written' if whole else 'lines'} by {', '.join(sorted(origins))}")
     tags = [name for name in read_fields(note.text).tags if len(name) <= _MAX_TAG_CHARS][:_MAX_TAGS]
     facts += [tag("a", f"#{name}", href=visit.url("search", q=f"#{name}")) for name in tags]
+    values = read_front_matter(note.text)[0]
+    more = [f"{key}: {', '.join(each)}" for key, each in values.items() if each and key not in ("title", "tags", "tag")]
+    facts += [html.cut(each, _MAX_TAG_CHARS) for each in more[:_MAX_TAGS]]
     return tag("p", [tag("span", fact) for fact in facts], class_="about quiet")
 
 
@@ -267,17 +269,13 @@ def _show_links(visit: Visit, path: str) -> Html:
     found = visit.memory.links(path)
     # As often as a note is linked, it is listed once.
     links = {
-        link.target: show_row(link.target, "no such note") if link.is_broken else _name(visit, link.target)
+        link.target: show_row(link.target, "no such note") if link.is_broken else show_note(visit, link.target)
         for link in found.links[:_MAX_LINKS]
         if link.target != path
     }
     first_lines = {link.path: link.line for link in reversed(found.backlinks[:_MAX_LINKS])}
-    backlinks = [_name(visit, path, line) for path, line in reversed(first_lines.items())]
+    backlinks = [show_note(visit, path, line=line) for path, line in reversed(first_lines.items())]
     return join(show_list("Links to", links.values()), show_list("Linked from", backlinks))
-
-
-def _name(visit: Visit, path: str, line: int = 0) -> Html:
-    return show_note(visit, path, summarize(visit, path), line=line)
 
 
 def _show_near(visit: Visit, path: str) -> Html:
@@ -288,7 +286,7 @@ def _show_near(visit: Visit, path: str) -> Html:
     answer = visit.memory.search(about, mode="vector", source="memory", max_results=most, session_key=key)
     near = list(dict.fromkeys(hit.path for hit in answer.results if hit.path != note.path))[:_MAX_NEAR]
     nothing = tag("span", answer.action or "No other note is near.", class_="quiet")
-    return join(show_list("Near in meaning", [_name(visit, each) for each in near] or [nothing]))
+    return join(show_list("Near in meaning", [show_note(visit, each) for each in near] or [nothing]))
 
 
 #: How many messages a page shows, how much of each, and of one that is shown alone: so a page stays light.
@@ -304,24 +302,21 @@ def get_conversation(visit: Visit) -> Page:
         session, limit=limit, offset=offset, record=only or record or None, session_key=visit.session_key
     )
     about = found.conversation
-    days = [each.day for each in found.messages] or [""]
-    known = (show_day(days[0]), about.host or about.channel, about.folder, about.branch)
     secrets = "secrets are masked" if found.is_redacted else ""
-    # The first day is said above all messages, another one above its first message.
-    new = (day if day != last else "" for last, day in zip(days[:1] + days, days, strict=False))
-    messages = map(partial(_show_message, visit), found.messages, new)
+    messages = (_show_message(visit, message) for message in found.messages)
     before = found.total - found.after - len(found.messages)
     older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
     turns = (("← Earlier", older, before > 0), ("Later →", newer, found.after))
     urls = {title: visit.url("conversation", session=session, offset=at) for title, at, is_there in turns if is_there}
     links = show_turns("Messages", urls)
     title, count = about.title or "Conversation", plural(found.total, "message")
-    facts = tag("p", " · ".join(filter(None, (*known, count, secrets))), class_="quiet where")
+    known = filter(None, (about.host or about.channel, about.folder, about.branch, count, secrets))
+    facts = tag("p", " · ".join(known), class_="quiet where")
     body = join(tag("h1", title), facts, links, tag("div", messages, class_="talk"), links)
     return Page(title[:80], body, "time")
 
 
-def _show_message(visit: Visit, message: TranscriptRecord, day: str) -> Html:
+def _show_message(visit: Visit, message: TranscriptRecord) -> Html:
     only, rest = visit.query.get("only"), None
     text = html.cut(message.text, _MAX_ALONE if only else _MAX_CHARS)
     if len(message.text) > len(text):
@@ -329,6 +324,6 @@ def _show_message(visit: Visit, message: TranscriptRecord, day: str) -> Html:
         # A message that is shown alone has no page with more of it.
         link = None if only else tag("a", "Show all of it", href=url)
         rest = tag("p", f"{len(message.text):,} characters. ", link, class_="quiet")
-    head = tag("p", tag("strong", message.speaker), f" {show_day(day)}" if day else None, class_="quiet first")
+    head = tag("p", tag("strong", message.speaker), f" {show_day(message.day)}", class_="quiet")
     is_cited = message.number == visit.number("record")
     return tag("article", head, tag("p", text, class_="passage"), rest, class_="panel notice" if is_cited else "panel")

@@ -23,7 +23,7 @@ from mdrecall.search.results import find_answers, find_lines, stop
 from mdrecall.several import search_several
 from mdrecall.text.days import month_length
 from mdrecall.text.notes import read_fields, read_front_matter
-from mdrecall.types.documents import NO_FIELDS, Fields, parse_citation
+from mdrecall.types.documents import NO_FIELDS, Fields
 from mdrecall.types.search import MOST_RESULTS, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
@@ -67,13 +67,12 @@ _LEADS: tuple[tuple[str, object, str], ...] = (
     ("recency", 1, "is not the newest"),
     ("listed", None, "{}"),
 )
-_WAS = re.compile(r"(.*?)(?: until (\d{4}-\d\d-\d\d))? \(([^()]+)\)")
 
 
 def get_search(visit: Visit) -> Page:
-    """Return the page with the search field, the filters and the results."""
+    """Return the page with the search field and the results."""
     query = visit.query.get("q", "")
-    form = search_form(visit, "search", "q", ASK, query, _show_filters(visit), data_live=True)
+    form = search_form(visit, "search", "q", ASK, query, _keep_filters(visit), data_live=True)
     title = tag("h1", "Search", class_="hidden")
     return Page(query or "Search", join(title, form, show_part(_list_results(visit))), "search")
 
@@ -105,18 +104,14 @@ def run_search(visit: Visit) -> SearchAnswer:
     return answer if more else answer.keep(answer.results[: _MAX_UNSURE if answer.caution else _MAX_RESULTS])
 
 
-def _show_filters(visit: Visit) -> Html:
+def _keep_filters(visit: Visit) -> Html:
+    """Return what narrows the search now as fields, so that it stays while somebody types."""
     given = visit.query
-    fields: list[Child] = [
-        tag("label", "From ", tag("input", type="date", name="since", value=given.get("since"))),
-        tag("label", "To ", tag("input", type="date", name="until", value=given.get("until"))),
-        # What was chosen beside the results stays while somebody types.
-        hide(**{name: value for name in ("source", "tag", "who") if (value := given.get(name))}),
-    ]
-    if len(visit.memories.names) > 1:
-        box = tag("input", type="checkbox", name="all", value="1", checked=bool(given.get("all")))
-        fields.append(tag("label", box, " All memories"))
-    return tag("details", tag("summary", "Filters"), tag("div", fields, class_="row"), class_="filters")
+    kept = hide(**{name: value for name in FILTERS if name != "all" and (value := given.get(name))})
+    if len(visit.memories.names) < 2:
+        return kept
+    box = tag("input", type="checkbox", name="all", value="1", checked=bool(given.get("all")))
+    return join(kept, tag("p", tag("label", box, " All memories")))
 
 
 def _list_results(visit: Visit) -> Html:
@@ -215,7 +210,7 @@ class _Cards:
         details = tag("details", summary, show_details(result, url), class_="why")
         heading = tag("h3", tag("a", section, href=url)) if section else None
         facts = [tag("span", fact, class_="label") for fact in _list_facts(result)]
-        was = _show_was(self._visit, result) if result.was else None
+        was = tag("p", f"was {result.was}", class_="was") if result.was else None
         return tag("div", heading, tag("div", self._show_passage(result), class_="excerpt"), was, facts, details)
 
     def _show_passage(self, result: SearchResult) -> "Iterator[Html]":
@@ -258,16 +253,6 @@ def result_url(visit: Visit, result: SearchResult) -> str:
     if result.source == "sessions":
         return make_url(name, "conversation", session=result.path, record=start)
     return make_url(name, "note", path=result.path, from_=start, to=end, anchor=f"L{start}")
-
-
-def _show_was(visit: Visit, result: SearchResult) -> Html:
-    """Return the value that a result has replaced, with a link to it."""
-    found = _WAS.fullmatch(result.was)
-    value, until, place = found.groups() if found else (result.was, "", "")
-    path, line, _ = parse_citation(place)
-    url = visit._replace(name=result.workspace or visit.name).line_url(path, line or 1) if found else None
-    said = f" until {show_day(until).partition(' ')[2]}" if until else ""
-    return tag("p", "was ", tag("a", tag("s", value), href=url), said, class_="was")
 
 
 def _list_facts(result: SearchResult) -> "Iterator[str]":

@@ -1,4 +1,4 @@
-"""Settings: what people look for with the way to change it, problems with files, all settings, and the look."""
+"""Settings: what people look for with the way to change it, problems with files, and all settings."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from mdrecall.config.environment import find_locations, find_program_folders, sh
 from mdrecall.config.load import Loaded, hide_secret
 from mdrecall.config.settings import list_settings
 from mdrecall.extras.page.html import Child, Html, cut, join, plural, show_code, tag
-from mdrecall.extras.page.page import THEMES, Page, Redirect, Visit, show_list
+from mdrecall.extras.page.page import Page, Visit, show_list
 from mdrecall.types.sync import Status
 
 #: What one reads of a list of problems, and of a value, which may be a list of hundreds of paths.
@@ -22,7 +22,7 @@ Row: TypeAlias = tuple[str, Child, str]
 def get_settings(visit: Visit) -> Page:
     """Return what people look for among the settings; all of them are there for the owner, below."""
     loaded, heading = visit.memory.loaded, tag("h1", "Settings")
-    rows: list[Row] = [("Look", _choose_theme(visit), "This browser remembers it."), *_describe(visit)]
+    rows = [*_describe(visit)]
     # Files of conversations, other programs and machines are the owner's business.
     if visit.session_key.strip() or not loaded:
         return Page("Settings", join(heading, _show_rows(rows)), "settings")
@@ -42,20 +42,6 @@ def _show_rows(rows: list[Row]) -> Html:
     shown = ((tag("dt", label), tag("dd", value), tag("dd", show_code(about), class_="quiet") if about else None)
              for label, value, about in rows)  # fmt: skip
     return tag("dl", (tag("div", row) for row in shown), class_="settings")
-
-
-def _choose_theme(visit: Visit) -> Html:
-    current = {visit.theme: "true"}
-    links = (
-        tag("a", title, href=visit.url("theme", to=name), aria_current=current.get(name))
-        for name, title in THEMES.items()
-    )
-    return tag("span", links, class_="choices")
-
-
-def get_theme(visit: Visit) -> Redirect:
-    """Let this browser remember if pages are light or dark. That changes nothing of the memory."""
-    return Redirect(visit.url("settings"), visit.query.get("to", ""))
 
 
 def _describe(visit: Visit) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.extras.page.html import Html, join, plural, show_day, strip_markup, tag
 from mdrecall.extras.page.page import Page, Visit, show_list, show_pages, show_row, show_turns
-from mdrecall.extras.page.read import show_note, summarize
+from mdrecall.extras.page.read import show_note
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.types.documents import NoteFile
@@ -19,8 +19,6 @@ from mdrecall.types.transcripts import Conversation
 _PER_PAGE = 50
 #: The notes of one day, and then its conversations.
 DayItems: TypeAlias = list[NoteFile | Conversation]
-#: What each shade says, from the lightest: the days that hold anything are divided into quarters.
-_SHADES = ("little", "some", "much", "most")
 
 
 def get_time(visit: Visit) -> Page:
@@ -76,10 +74,9 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
         drawn[number] = shades[number], f"{_name_day(number)}: {_count(items)}", url
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
     total = _count([each for items in own.values() for each in items])
-    summary = tag("p", f"{total} on {plural(len(own), 'day')}." if total else "Nothing in this year.", class_="quiet")
-    legend = (tag("span", text, class_=f"heat{shade}") for shade, text in enumerate(_SHADES, 1))
-    about = tag("p", "Text of a day, compared with the other days of the year: ", legend, class_="legend quiet")
-    return join(summary, tag("div", months, class_="year"), about if own else None)
+    said = f"{total} on {plural(len(own), 'day')}. The darker a day, the more text it has."
+    summary = tag("p", said if total else "Nothing in this year.", class_="quiet")
+    return join(summary, tag("div", months, class_="year"))
 
 
 def _item_url(visit: Visit, item: NoteFile | Conversation) -> str:
@@ -100,7 +97,7 @@ def _count(items: DayItems) -> str:
 def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
     """Return a note or a conversation as a row of a list, with its first line."""
     if isinstance(item, NoteFile):
-        return show_note(visit, item.path, summarize(visit, item.path))
+        return show_note(visit, item.path)
     link = tag("a", item.title or "Conversation", href=_item_url(visit, item), class_="title")
     try:
         text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text
