@@ -54,7 +54,7 @@ class Batch(Section):  # memorySearch.remote.batch
 
 class Remote(Section):  # memorySearch.remote
     base_url: str | None = setting(text(), None, "The provider's address, if not its default one.")
-    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    api_key: Any = setting(SECRET, None, "The key, or a reference to it.", hide=hide_text)
     headers: Mapping[str, Any] = setting(map_of(text()), {}, "Additional headers for every request.", hide=hide_values)
     batch: Batch = Batch()
 
@@ -80,8 +80,8 @@ class Chunking(Section):  # memorySearch.chunking
 
 
 class SessionSync(Section):  # memorySearch.sync.sessions
-    delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any.")
-    delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
+    delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after so many new bytes; 0: any.")
+    delta_messages: int = setting(whole(0), 50, "Index a transcript after so many new messages.")
     post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
 
 
@@ -156,7 +156,7 @@ class MemorySearch(Section, dropped=("multimodal",)):  # memorySearch
     )
     experimental: Experimental = Experimental()
     remember_across_conversations: bool | None = setting(
-        flag(), None, "Let private chats see each other; if not set, they do unless `session.dmScope` keeps them apart."
+        flag(), None, "Let private chats see each other; if not set, `session.dmScope` decides."
     )
     provider: str | None = setting(
         choice("auto", *PROVIDERS, "none"), None, "The provider, else the first with a key, else offline; or `none`."
@@ -272,7 +272,7 @@ class StartupContext(Section, dropped=("applyOn", "maxFileBytes")):  # agents.de
 class AgentDefaults(Section, is_strict=False):
     """``agents.defaults``, as far as mdrecall reads it; an agent may have its own of what ``PER_AGENT`` names."""
 
-    context_tokens: int | None = setting(whole(1), None, "The model's context window in tokens; 200000 if not set.")
+    context_tokens: int | None = setting(whole(1), None, "The model's context window; 200000 if not set.")
     user_timezone: str | None = setting(text(), None, "The user's time zone, such as Europe/Zurich, if another one.")
     time_format: str = setting(choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto`: 24 hours.")
     bootstrap_max_chars: int = setting(whole(1), 20_000, "Characters shown of one file; of USER.md at most 4000.")
@@ -329,7 +329,7 @@ class DeepDreaming(Section, is_strict=False):  # plugins.entries.memory-core.con
 
 
 class LanceDbEmbedding(Section):  # plugins.entries.memory-lancedb.config.embedding
-    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    api_key: Any = setting(SECRET, None, "The key, or a reference to it.", hide=hide_text)
     model: str = setting(text(), "text-embedding-3-small", "The embedding model.")
     base_url: str | None = setting(text(), None, "The address of the embeddings API.")
     dimensions: int | None = setting(whole(1), None, "The length of the model's vectors.")
@@ -375,7 +375,7 @@ class QmdOptions(Section):  # mdrecall.qmd
 
 class ToolOptions(Section):  # mdrecall.tools
     max_chars: int = setting(whole(200), 4_000, "Characters of notes that one memory_search returns.")
-    append: bool = setting(flag(), False, "Offer memory_append, which writes notes. MCP servers do unless it is false.")
+    append: bool = setting(flag(), False, "Offer memory_append; MCP servers do unless it is false.")
 
 
 class ForgetOptions(Section, dropped=("tool",)):  # mdrecall.forget
@@ -389,7 +389,7 @@ class RerankOptions(Section):
         choice("cohere", "jina", "voyage", "llama.cpp", "local"), None, "The reranking provider; none if not set."
     )
     base_url: str | None = setting(text(), None, "The server's address, above `/rerank`.")
-    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    api_key: Any = setting(SECRET, None, "The key, or a reference to it.", hide=hide_text)
     model: str = setting(text(), "", "The model; for `local`, a GGUF file, `hf:` or a URL.")
     top_n: int = setting(whole(1, 100), 40, "How many passages are reordered.")
     timeout_ms: int = setting(whole(1), 3000, "Milliseconds that a search waits for the new order.")
@@ -397,7 +397,7 @@ class RerankOptions(Section):
 
 class StoreOptions(Section, dropped=("fallback",)):  # mdrecall.store
     kind: str = setting(choice("sqlite", "postgres"), "sqlite", "A file here, or a database that machines share.")
-    dsn: Any = setting(SECRET, None, "The database or a reference; MDRECALL_STORE_DSN overrides it.", hide=hide_text)
+    dsn: Any = setting(SECRET, None, "The database; MDRECALL_STORE_DSN overrides it.", hide=hide_text)
     workspace: str = setting(text(), "", "The memory's name in the database; else agent and folder.")
 
 
@@ -424,9 +424,9 @@ class PromoteOptions(Section, dropped=("schedule", *_OPENCLAWS)):  # mdrecall.pr
 
 class SessionOptions(Section):  # mdrecall.sessions
     visibility: str = setting(
-        choice("private", "openclaw"), "private", "Private chats see each other and no chat others, or as in OpenClaw."
+        choice("private", "openclaw"), "private", "Private chats see each other, or as in OpenClaw."
     )
-    with_notes: bool | None = setting(flag(), None, "Also find conversations; if not set, if `sources` has `sessions`.")
+    with_notes: bool | None = setting(flag(), None, "Also find conversations; if not set, as `sources` says.")
 
 
 _COLLECTION = record({"path": text(), "pattern": text(), "weight": number(0.1, 10)}, required=("path",))
