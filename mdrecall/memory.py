@@ -400,6 +400,9 @@ class Memory:
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
         """Leave nothing in the index of what was forgotten; False if another process still reads an earlier state."""
+        from mdrecall.store.sqlite import delete_former
+
+        delete_former(self.settings)
         is_done = [index.purge(progress) for index in self._backend.indexes()]
         return all(is_done)
 

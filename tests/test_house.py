@@ -278,12 +278,12 @@ ROOMS = {
     "plugins": (134, 1),
     "search": (2875, 7),
     "sessions": (5012, 18),
-    "store": (3414, 10),
+    "store": (3461, 10),
     "sync": (1588, 7),
     "text": (4550, 15),
     "tools": (1159, 4),
     "types": (1044, 5),
-    ".": (2979, 17),
+    ".": (2982, 17),
 }
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
 #: rounded up: they differ a little between versions of Python. The question is one that the encoder is asked.

@@ -1,6 +1,7 @@
 """``mdrecall forget``: a preview unless it is told to act, ids to undo, and clear refusals."""
 
 import json
+from pathlib import Path
 
 import apsw
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from mdrecall.store.sqlite import connect
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
+from tests.life.traces import find_traces
 
 PHRASE = "Quibblethorpe is allergic to zorkberries"
 
@@ -30,6 +32,17 @@ def test_a_preview_changes_nothing_and_apply_does(workspace: Workspace, run: Run
     assert undone.code == 0
     assert PHRASE in note.read_text()
     assert PHRASE in run("search", "zorkberries").out
+
+
+def test_the_indexes_that_the_settings_named_before_are_deleted(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.write("memory/2026-02-10.md", f"{PHRASE}.\n\nThe bike is green.\n")
+    for name in ("first", "second", "third"):
+        assert PHRASE in run("search", "zorkberries").out
+        workspace.configure(json.dumps({"memorySearch": {"store": {"path": str(tmp_path / f"{name}.sqlite")}}}))
+    assert find_traces([tmp_path], "zorkberries")
+    assert run("forget", PHRASE, "--apply").code == 0
+    assert find_traces([tmp_path], "zorkberries") == []
+    assert "green" in run("search", "bike").out
 
 
 def test_the_keys_are_those_of_openclaw(workspace: Workspace, run: Run) -> None:

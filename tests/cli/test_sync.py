@@ -164,8 +164,10 @@ def test_wherever_the_memory_is_kept_one_sync_forgets_and_indexes_nothing_else(
         # The index of the folder's old name has the text, too.
         two.run("index")
         two.notes = two.notes.rename(two.folder / "elsewhere")
-    elif where == "moved":
-        two.configure({"memorySearch": {"store": {"path": str(two.folder / "other/index-of-{agentId}.sqlite")}}})
+    for name in ("other", "third") if where == "moved" else ():
+        # So have those that the settings named before.
+        two.run("index")
+        two.configure({"memorySearch": {"store": {"path": str(two.folder / name / "index-of-{agentId}.sqlite")}}})
     for note in two.notes.glob("*.md"):
         # What was written a moment ago is looked at again once it has settled, and gets a new revision.
         os.utime(note, (1_700_000_000, 1_700_000_000))

@@ -22,7 +22,7 @@ import apsw
 from mdrecall import platform
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.store.sqlite import tables as sql
-from mdrecall.store.sqlite.sidecar_files import LOCKS
+from mdrecall.store.sqlite.sidecar_files import LOCKS, keep_place
 
 _GUARD = LOCKS["guard"]
 # A process holds the lock for an instant; one that is stopped in that instant must not hold up all others forever.
@@ -223,6 +223,8 @@ class IndexLocation(NamedTuple):
     """The agent and the workspace whose notes it holds."""
     disposable: bool = False
     """True if it is built to be copied, so that nothing needs to survive a crash."""
+    places: str = ""
+    """The file that gets its path, so that it is found when the settings name another one."""
 
 
 def prepare(location: IndexLocation, *, create: bool) -> None:
@@ -243,6 +245,8 @@ def _prepare(location: IndexLocation, *, create: bool) -> None:
         _ensure_tables(db, location.path)
         db.execute("PRAGMA journal_mode=WAL")
         _claim(db, location)
+    if location.places:
+        keep_place(location.places, location.path)
 
 
 def connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:

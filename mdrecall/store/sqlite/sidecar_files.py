@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from mdrecall import platform
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
-from mdrecall.state_files import make_private_folder
+from mdrecall.state_files import load, make_private_folder, save
 
 #: The endings of a database and of the files that SQLite keeps beside it.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
@@ -164,21 +164,38 @@ def _quarantined_files(path: str) -> list[str]:
     return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
 
 
+def keep_place(places: str, path: str) -> None:
+    """Add the path of an index to a file of such paths."""
+    known = list_places(places)
+    if path not in known:
+        with suppress(OSError):
+            save(places, {"paths": [*known, path]})
+
+
+def list_places(places: str) -> list[str]:
+    """Return the paths in a file of paths."""
+    found = load(places).get("paths")
+    return found if isinstance(found, list) else []
+
+
 def find_orphans(folder: str) -> list[tuple[str, str]]:
     """Return the indexes in a folder whose workspace does not exist, and that workspace; nothing is written."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    paths = (os.path.join(folder, name) for name in names if name.endswith(".sqlite"))
+    found = ((path, read_workspace(path)) for path in paths)
+    return [(path, workspace) for path, workspace in found if workspace and not os.path.isdir(workspace)]
+
+
+def read_workspace(path: str) -> str:
+    """Return the workspace of an index; empty if it is not an index, or cannot be read."""
     from urllib.parse import quote
 
     import apsw
 
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    found = []
-    for path in (os.path.join(folder, name) for name in names if name.endswith(".sqlite")):
-        # Immutable: SQLite then creates no side file and takes no lock. Anything but a readable index is left alone.
-        with suppress(apsw.Error):
-            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:
-                known = db.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchall()
-            workspace = str(known[0][0]) if known else folder
-            if not os.path.isdir(workspace):
-                found.append((path, workspace))
-    return found
+    # Immutable: SQLite then creates no side file and takes no lock.
+    with suppress(apsw.Error):
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:
+            known = db.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchall()
+        return str(known[0][0]) if known else ""
+    return ""

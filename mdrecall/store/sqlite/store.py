@@ -507,7 +507,14 @@ class SqliteStore:
     """An index in one file. It can be deleted at any time: everything in it comes from the documents."""
 
     def __init__(
-        self, path: str, *, is_ours: bool, owner: tuple[str, str], library: str = "", disposable: bool = False
+        self,
+        path: str,
+        *,
+        is_ours: bool,
+        owner: tuple[str, str],
+        library: str = "",
+        disposable: bool = False,
+        places: str = "",
     ) -> None:
         """``library`` is sqlite-vec's, for a process that answers one query and ends."""
         self.file_path = path
@@ -518,7 +525,7 @@ class SqliteStore:
             self.vectors.forget()
             stamps.clear()
 
-        self._file = file = IndexFile(IndexLocation(path, is_ours, owner, disposable), forget, check_contents)
+        self._file = file = IndexFile(IndexLocation(path, is_ours, owner, disposable, places), forget, check_contents)
         self.admin = file
         self.documents = SqliteDocuments(file, stamps)
         self.chunks = SqliteChunks(file)
