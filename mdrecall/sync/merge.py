@@ -9,7 +9,7 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple, TypeAlias
@@ -68,7 +68,8 @@ class Entry(NamedTuple):
 
 
 #: The entries of a side by their keys, of which the same one may stand there several times.
-Named: TypeAlias = dict[tuple[Key, int], Entry]
+Name: TypeAlias = tuple[Key, int]
+Named: TypeAlias = dict[Name, Entry]
 
 
 class Style(NamedTuple):
@@ -89,6 +90,7 @@ class Note(NamedTuple):
     style: Style | None = None
 
 
+@lru_cache(maxsize=512)
 def split_note(data: bytes) -> Note:
     """Return the entries of a note. Bytes that are not text are kept."""
     bom = next((mark for mark in (codecs.BOM_UTF8, *_UTF16) if data.startswith(mark)), b"")
@@ -210,16 +212,16 @@ def merge_trees(base: Tree, ours: Tree, theirs: Tree) -> dict[str, bytes]:
     return merged | _merge_notes(base, ours, theirs)
 
 
-def find_renames(before: Tree, after: Tree, split: Callable[[bytes], Note] = split_note) -> dict[str, str]:
+def find_renames(before: Tree, after: Tree) -> dict[str, str]:
     """Return the new names of the notes that were renamed between two trees."""
     gone, new = (sorted(path for path in one if path not in other) for one, other in ((before, after), (after, before)))
     holders: dict[str, list[str]] = {}
     for path in new if gone else ():
-        for key in _list_telling(split(after[path])):
+        for key in _list_telling(split_note(after[path])):
             holders.setdefault(key, []).append(path)
     found: dict[str, str] = {}
     for path in gone:
-        keys = _list_telling(split(before[path]))
+        keys = _list_telling(split_note(before[path]))
         shares = Counter(holder for key in keys for holder in holders.get(key, ()) if holder not in found)
         best = max(sorted(shares), key=shares.__getitem__, default="")
         if best and shares[best] >= _RENAMED_SHARE * len(keys):
@@ -249,13 +251,13 @@ def merge_unfinished(written: Collection[str], before: Tree, now: Tree, target: 
 
 def _merge_notes(*trees: Tree) -> dict[str, bytes]:
     """Return the merge of the notes of two trees that have the first one in common."""
-    merged, split = dict[str, bytes](), lru_cache(None)(split_note)
-    renames = [find_renames(trees[0], tree, split) for tree in trees]
+    merged = dict[str, bytes]()
+    renames = [find_renames(trees[0], tree) for tree in trees]
     names = {path: min((each[path] for each in renames if path in each), default=path) for path in trees[0]}
     pairs = zip(trees, renames, strict=True)
     sides = [_align(tree, names | {new: names[old] for old, new in renamed.items()}) for tree, renamed in pairs]
     paths = sorted({path for side in sides for path in side})
-    found = {path: [_join([split(data) for data in side.get(path, ())]) for side in sides] for path in paths}
+    found = {path: [_join([split_note(data) for data in side.get(path, ())]) for side in sides] for path in paths}
     keys = {path: _identify(*(note.body for note in notes)) for path, notes in found.items()}
     counts = {path: _merge_counts(*map(Counter, keys[path])) for path in paths}
     moved = set(_drop_moved(keys, counts))
@@ -269,12 +271,13 @@ def _merge_notes(*trees: Tree) -> dict[str, bytes]:
         # The side with the smaller hash leads, whoever merges.
         lead = min((1, 2), key=lambda side: hashlib.sha256(b"\0".join((ours, theirs)[side - 1])).digest())
         ordered = [(keys[path][number], found[path][number]) for number in (0, lead, 3 - lead)]
-        body = _arrange(counts[path], *(_number(names, note.body) for names, note in ordered))
+        before, first, second = (_number(names, note.body) for names, note in ordered)
+        body = _arrange(counts[path], before, first, second)
         front = _merge_fields(*(note.front for _, note in ordered))
         if front or body or (ours and theirs):
             # A style that only one side has changed is taken; if both did, that of the side that leads.
-            before, first, second = (note.style for _, note in ordered)
-            merged[path] = join_note(front, body, (second if first in (None, before) else first) or first or Style())
+            old, mine, yours = (note.style for _, note in ordered)
+            merged[path] = join_note(front, body, (yours if mine in (None, old) else mine) or mine or Style())
     return merged
 
 
@@ -391,7 +394,7 @@ def _arrange(wanted: Counter[Key], base: Named, lead: Named, other: Named) -> li
     An entry is signed as the other side has it if only that one has changed it.
     """
     top: list[Entry] = []
-    kept, above = dict[tuple[Key, int], list[Entry]](), top
+    kept, above = dict[Name, list[Entry]](), top
     for name, entry in lead.items():
         old, new = (side[name].signature if name in side else None for side in (base, other))
         is_taken = new not in (None, old) and entry.signature in ("", old)

@@ -39,7 +39,7 @@ from mdrecall.sync.merge import RECORDS, Tree, find_renames, merge_trees, merge_
 from mdrecall.sync.soon import FAILED, LAST, LOCAL, PAUSED, STATE
 from mdrecall.text.annotations import path_origin
 from mdrecall.text.tombstones import build_tombstones
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import Stamp, parse_citation
 
 FORMAT = 1
 #: What describes a memory has some tens of bytes. It may come from anybody.
@@ -108,9 +108,18 @@ class MemorySync:
         """Open the state and the repository of a machine, which is known by its salt; empty if it has none yet."""
         self.machine = salt[:6].hex()
         self.folder = os.path.join(self.workspace, LOCAL, self.machine)
-        self.state: dict[str, Any] = load(os.path.join(self.folder, STATE)) if salt else {}
-        self._saved: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        self._stamp: Stamp | None = None
+        self._read_state()
         self._git = self._open_git(self.state.get("key", ""))
+
+    def _read_state(self) -> None:
+        """Read the state, unless it is what was read before."""
+        path = os.path.join(self.folder, STATE)
+        stamp = stamp_of(os.stat(path)) if os.path.exists(path) else None
+        if stamp != self._stamp:
+            self.state, self._stamp = load(path) or self.state, stamp
+        self._saved = dict(self.state)
 
     def _open_git(self, key: str) -> Git:
         """Return the repository of this machine, encrypted if the remote has a key, which is known by its name."""
@@ -264,8 +273,7 @@ class MemorySync:
             for path in [*Path(self.folder).glob("git/*.lock"), *Path(self.folder).glob("git/refs/mdrecall/*.lock")]:
                 path.unlink(missing_ok=True)
             # Another process may have synced since this one began.
-            self.state = load(os.path.join(self.folder, STATE)) or self.state
-            self._saved = dict(self.state)
+            self._read_state()
             yield
         except OSError as error:
             message = f"Cannot sync {self.workspace}: {error.strerror or error}."
@@ -409,7 +417,7 @@ class MemorySync:
         for path in listing.lost:
             if os.path.lexists(os.path.join(self.workspace, path)):
                 raise SyncError(f"{path} cannot be listed.", hint="Check the disk and the permissions.")
-        known, base, now_ns = self.state.get("files", {}), self._base(), time.time_ns()
+        known, base, now_ns = self.state.get("unchanged", {}), self._base(), time.time_ns()
         stamps = {path: stamp for path, stamp in listing.stamps.items() if path in base or is_note(path)}
         for folder in ("", "machines", "forgotten"):
             with suppress(OSError), os.scandir(os.path.join(self.workspace, RECORDS, folder)) as entries:
@@ -420,10 +428,10 @@ class MemorySync:
         # What is there, but not as a note any more, was not deleted.
         gone = base.keys() - stamps.keys()
         self._held = {path for path in gone if os.path.lexists(os.path.join(self.workspace, path))}
-        blobs, cache = Blobs(), dict[str, list[Any]]()
+        blobs, unchanged = Blobs(), dict[str, list[int]]()
         for path, stamp in stamps.items():
-            if known.get(path, ())[:4] == [*stamp] and known[path][4] == base.get(path):
-                blobs[path], cache[path] = known[path][4], known[path]
+            if known.get(path) == [*stamp] and path in base:
+                blobs[path], unchanged[path] = base[path], known[path]
                 continue
             try:
                 opened = read_below(self.workspace, path, shown=path, max_bytes=self._limit(path))
@@ -434,9 +442,9 @@ class MemorySync:
                 continue
             blobs[path] = self._git.name_blob(opened.data)
             self._contents[blobs[path]] = opened.data
-            if now_ns - max(opened.stamp[1:3]) > _SETTLES_NS:
-                cache[path] = [*opened.stamp, blobs[path]]
-        self.state["files"] = cache
+            if blobs[path] == base.get(path) and now_ns - max(opened.stamp[1:3]) > _SETTLES_NS:
+                unchanged[path] = [*opened.stamp]
+        self.state["unchanged"] = unchanged
         return blobs
 
     def _limit(self, path: str) -> int:

@@ -67,7 +67,8 @@ class Machine:
             head = len(self.remote.trees) - 1
             theirs, ours = self.remote.trees[head], dict(self.work)
             step("read")
-            merged = merge_trees(*sweep(self.remote.trees[self.synced], ours, theirs))
+            same, differing = set_aside(self.remote.trees[self.synced], ours, theirs)
+            merged = same | merge_trees(*differing)
             changed = merged != theirs
             self.next = (head + 1, merged) if changed else (head, theirs)
             self.mine, self.target, self.unwritten = ours, self.next[1], None
@@ -90,7 +91,8 @@ class Machine:
     def _write_all(self, step: Callable[[str], None], now: dict[str, bytes]) -> bool:
         changed = diff(self.mine, self.target)
         written = [path for path in changed if path not in self.unwritten] if self.unwritten is not None else []
-        target = merge_unfinished(written, *sweep(self.mine, now, self.target))
+        same, differing = set_aside(self.mine, now, self.target)
+        target = same | merge_unfinished(written, *differing)
         step("staged")
         self.mine, self.target, self.unwritten = dict(now), target, {*diff(now, target)}
         for old, new in find_renames(now, target).items():
@@ -114,6 +116,12 @@ class Machine:
 def diff(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
     """Return the paths of the files that differ."""
     return [path for path in {**one, **other} if one.get(path) != other.get(path)]
+
+
+def set_aside(*trees: dict[str, bytes]) -> tuple[dict[str, bytes], list[dict[str, bytes]]]:
+    """Return the files that are the same in all trees, which a sync does not even read, and the trees without them."""
+    same = set.intersection(*({*tree.items()} for tree in trees))
+    return dict(same), sweep(*(dict(tree.items() - same) for tree in trees))
 
 
 def sweep(*trees: dict[str, bytes]) -> list[dict[str, bytes]]:

@@ -68,6 +68,12 @@ def sealed(tmp_path: Path) -> Sealed:
     return sealed
 
 
+@pytest.fixture
+def joined(sealed: Sealed) -> Sealed:
+    attach(sealed.two, sealed.url, joins=True, key=sealed.key)
+    return sealed
+
+
 def test_notes_go_both_ways(sealed: Sealed) -> None:
     assert attach(sealed.two, sealed.url, joins=True, key=sealed.key).received == ("MEMORY.md", "memory/2026-11-17.md")
     sealed.write(sealed.one, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- Bo has a dog.\n")
@@ -213,14 +219,13 @@ def test_without_its_key_or_the_package_a_machine_stops_with_one_sentence(sealed
     assert sealed.key.hide("new.md") in sealed.list_blobs()
 
 
-def test_the_names_that_a_machine_knows_can_be_lost(sealed: Sealed) -> None:
-    attach(sealed.two, sealed.url, joins=True, key=sealed.key)
-    sealed.write(sealed.one, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- more\n")
-    sealed.sync(sealed.one)
-    sealed.write(sealed.two, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- other\n")
-    next(sealed.folder.glob("two/notes/.mdrecall/local/*/git/mdrecall-names.json")).unlink()
-    sealed.sync(sealed.two)
-    assert sorted(sealed.read_notes("two")["MEMORY.md"].splitlines()[2:]) == ["- Ana drinks tea.", "- more", "- other"]
+def test_the_names_that_a_machine_knows_can_be_lost(joined: Sealed) -> None:
+    joined.write(joined.one, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- more\n")
+    joined.sync(joined.one)
+    joined.write(joined.two, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- other\n")
+    next(joined.folder.glob("two/notes/.mdrecall/local/*/git/mdrecall-names.json")).unlink()
+    joined.sync(joined.two)
+    assert sorted(joined.read_notes("two")["MEMORY.md"].splitlines()[2:]) == ["- Ana drinks tea.", "- more", "- other"]
 
 
 def test_names_of_notes_are_dropped_with_the_history(sealed: Sealed) -> None:
@@ -266,75 +271,71 @@ def seal_unsigned(key: Key) -> bytes:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_file_that_no_machine_of_the_memory_has_made_changes_nothing(sealed: Sealed, kind: str) -> None:
-    attach(sealed.two, sealed.url, joins=True, key=sealed.key)
-    fresh = load_home(sealed.folder / "fresh")
-    sealed.write(sealed.two, "own.md", "- own\n")
-    before, good = sealed.read_notes("two"), sealed.git("rev-parse", "mdrecall")
+def test_a_file_that_no_machine_of_the_memory_has_made_changes_nothing(joined: Sealed, kind: str) -> None:
+    fresh = load_home(joined.folder / "fresh")
+    joined.write(joined.two, "own.md", "- own\n")
+    before, good = joined.read_notes("two"), joined.git("rev-parse", "mdrecall")
     make, stops = HOSTILE[kind]
-    sealed.put(make(sealed.key))
-    head = sealed.git("rev-parse", "mdrecall")
+    joined.put(make(joined.key))
+    head = joined.git("rev-parse", "mdrecall")
     with pytest.raises(SyncError, match="not made with the key") if stops else nullcontext():
-        sealed.sync(sealed.two)
+        joined.sync(joined.two)
     with pytest.raises(SyncError) if stops else nullcontext():
-        attach(fresh, sealed.url, joins=True, key=sealed.key)
-    assert sealed.read_notes("two") == before
-    assert sealed.read_notes("fresh") == ({} if stops else before)
-    assert not (sealed.folder / "x.md").exists()
+        attach(fresh, joined.url, joins=True, key=joined.key)
+    assert joined.read_notes("two") == before
+    assert joined.read_notes("fresh") == ({} if stops else before)
+    assert not (joined.folder / "x.md").exists()
     if stops:
-        assert sealed.git("rev-parse", "mdrecall") == head
+        assert joined.git("rev-parse", "mdrecall") == head
         # Whoever runs the remote can put it right.
-        sealed.git("update-ref", "refs/heads/mdrecall", good)
-        assert sealed.sync(sealed.two).sent == ("own.md",)
-    sealed.sync(sealed.one)
-    assert sealed.read_notes("one") == before
+        joined.git("update-ref", "refs/heads/mdrecall", good)
+        assert joined.sync(joined.two).sent == ("own.md",)
+    joined.sync(joined.one)
+    assert joined.read_notes("one") == before
 
 
 @pytest.mark.parametrize("kind", ["of another key", "gone", "plain"])
-def test_a_remote_that_is_not_this_memory_any_more_stops_the_sync(sealed: Sealed, kind: str) -> None:
-    attach(sealed.two, sealed.url, joins=True, key=sealed.key)
-    before = sealed.read_notes("two")
-    other = load_home(sealed.folder / "other")
-    sealed.write(other, "MEMORY.md", "- other\n")
-    shutil.rmtree(sealed.url)
-    make_remote(Path(sealed.url))
-    attach(other, sealed.url, joins=False, key=make_key() if kind != "plain" else None)
+def test_a_remote_that_is_not_this_memory_any_more_stops_the_sync(joined: Sealed, kind: str) -> None:
+    before = joined.read_notes("two")
+    other = load_home(joined.folder / "other")
+    joined.write(other, "MEMORY.md", "- other\n")
+    shutil.rmtree(joined.url)
+    make_remote(Path(joined.url))
+    attach(other, joined.url, joins=False, key=make_key() if kind != "plain" else None)
     if kind == "gone":
-        sealed.git("update-ref", "refs/heads/mdrecall", sealed.git("commit-tree", sealed.git("mktree"), "-m", "x"))
+        joined.git("update-ref", "refs/heads/mdrecall", joined.git("commit-tree", joined.git("mktree"), "-m", "x"))
     with pytest.raises(SyncError, match=r"not made with the key|is not a memory"):
-        sealed.sync(sealed.two)
-    assert sealed.read_notes("two") == before
+        joined.sync(joined.two)
+    assert joined.read_notes("two") == before
 
 
-def test_a_path_that_is_there_twice_changes_nothing(sealed: Sealed) -> None:
-    attach(sealed.two, sealed.url, joins=True, key=sealed.key)
-    before = sealed.read_notes("two")
-    name, blob = sealed.key.hide("MEMORY.md"), sealed.list_blobs()[sealed.key.hide("MEMORY.md")]
+def test_a_path_that_is_there_twice_changes_nothing(joined: Sealed) -> None:
+    before = joined.read_notes("two")
+    name, blob = joined.key.hide("MEMORY.md"), joined.list_blobs()[joined.key.hide("MEMORY.md")]
     folder, last = name.split("/")
-    again = sealed.key.seal("MEMORY.md", b"# Facts\n\n- Ana drinks tea.\n")[1]
-    old = sealed.git("hash-object", "-w", "--stdin", data=again or b"")
+    again = joined.key.seal("MEMORY.md", b"# Facts\n\n- Ana drinks tea.\n")[1]
+    old = joined.git("hash-object", "-w", "--stdin", data=again or b"")
     entries = b"".join(b"100644 " + last.encode() + b"\0" + bytes.fromhex(each) for each in (blob, old))
-    twice = sealed.git("hash-object", "-w", "--stdin", "--literally", "-t", "tree", data=entries)
-    listed = [line for line in sealed.git("ls-tree", "mdrecall").splitlines() if not line.endswith(f"\t{folder}")]
-    tree = sealed.git("mktree", data="\n".join([*listed, f"040000 tree {twice}\t{folder}"]).encode() + b"\n")
-    sealed.git("update-ref", "refs/heads/mdrecall", sealed.git("commit-tree", tree, "-p", "mdrecall", "-m", "x"))
-    sealed.sync(sealed.two)
-    sealed.sync(sealed.one)
-    assert sealed.read_notes("two") == before == sealed.read_notes("one")
+    twice = joined.git("hash-object", "-w", "--stdin", "--literally", "-t", "tree", data=entries)
+    listed = [line for line in joined.git("ls-tree", "mdrecall").splitlines() if not line.endswith(f"\t{folder}")]
+    tree = joined.git("mktree", data="\n".join([*listed, f"040000 tree {twice}\t{folder}"]).encode() + b"\n")
+    joined.git("update-ref", "refs/heads/mdrecall", joined.git("commit-tree", tree, "-p", "mdrecall", "-m", "x"))
+    joined.sync(joined.two)
+    joined.sync(joined.one)
+    assert joined.read_notes("two") == before == joined.read_notes("one")
 
 
-def test_the_history_can_be_dropped_and_unsent_notes_survive(sealed: Sealed) -> None:
-    attach(sealed.two, sealed.url, joins=True, key=sealed.key)
-    sealed.write(sealed.two, "own.md", "- not sent yet\n")
-    sealed.write(sealed.one, "MEMORY.md", "# Facts\n")
-    sealed.sync(sealed.one)
-    before = sealed.list_blobs()
-    MemorySync(sealed.one).drop_history()
-    assert sealed.list_blobs() == before
-    assert sealed.git("rev-list", "--count", "mdrecall") == "1"
-    assert sealed.sync(sealed.two).sent == ("own.md",)
-    assert sealed.sync(sealed.one).received == ("own.md",)
-    authors = {*sealed.git("log", "--format=%an %ae %cn %ce", "mdrecall").splitlines()}
+def test_the_history_can_be_dropped_and_unsent_notes_survive(joined: Sealed) -> None:
+    joined.write(joined.two, "own.md", "- not sent yet\n")
+    joined.write(joined.one, "MEMORY.md", "# Facts\n")
+    joined.sync(joined.one)
+    before = joined.list_blobs()
+    MemorySync(joined.one).drop_history()
+    assert joined.list_blobs() == before
+    assert joined.git("rev-list", "--count", "mdrecall") == "1"
+    assert joined.sync(joined.two).sent == ("own.md",)
+    assert joined.sync(joined.one).received == ("own.md",)
+    authors = {*joined.git("log", "--format=%an %ae %cn %ce", "mdrecall").splitlines()}
     assert authors == {"mdrecall mdrecall@localhost mdrecall mdrecall@localhost"}
 
 
