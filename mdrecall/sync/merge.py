@@ -234,15 +234,19 @@ def _list_telling(note: Note) -> set[str]:
     return {entry.key for entry in note.body if entry.kind != "heading"} or {entry.key for entry in note.body}
 
 
-def merge_unfinished(written: Collection[str], before: Tree, now: Tree, target: Tree) -> dict[str, bytes]:
+def merge_unfinished(
+    written: Collection[str], renamed: Mapping[str, str], before: Tree, now: Tree, target: Tree
+) -> dict[str, bytes]:
     """Return the tree that is to be written where somebody worked on after only some files of a target were written.
 
-    What was written and not touched since counts as unwritten: what was deleted in the file before it is deleted.
+    What was written and not touched since counts as unwritten: what was deleted in the file before it is deleted. A
+    note that was ``renamed`` has its new name before it has its new content.
     """
     base, ours = dict[str, bytes | None](before), dict[str, bytes | None](now)
-    renames = find_renames(before, target).items()
-    moved = [old for old, new in renames if new in written and now.get(old) != before[old]]
-    for path in {*written, *moved}:
+    for path in written:
+        if (name := renamed.get(path, path)) not in written:
+            base[name], base[path] = before.get(path), None
+            continue
         changed, kept = (base, target) if now.get(path) != target.get(path) else (ours, before)
         changed[path] = kept.get(path)
     one, other = ({path: data for path, data in tree.items() if data is not None} for tree in (base, ours))

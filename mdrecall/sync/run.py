@@ -554,13 +554,16 @@ class MemorySync:
         # A note to remove is moved there. After a kill, a file that is in its place may have its name there, too.
         there = {path: os.stat(file).st_nlink for path, file in stages if os.path.exists(file)}
         written = [path for path in state["stage"] if (there.get(path) != 1 if path in target else path in there)]
-        final = merge_unfinished(written, *sweep(self._settings, old, now, new))
+        final = merge_unfinished(written, state.get("renamed", {}), *sweep(self._settings, old, now, new))
         changes = [path for path in {**now, **final} if now.get(path) != final.get(path)]
         if changes:
+            state["renamed"] = find_renames(now, final)
             self._stage(changes, (old, now), (new, final))
-        for path, name in find_renames(now, final).items():
+        for path, name in state["renamed"].items() if changes else ():
             self._progress("writing")
             if self._rename(path, name):
+                # From now on the note counts as removed: what has its old name is somebody else's.
+                Path(self.folder, state["stage"][path]).touch()
                 now[name] = now.pop(path)
             elif not os.path.lexists(os.path.join(self.workspace, path)):
                 return False

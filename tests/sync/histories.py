@@ -54,6 +54,7 @@ class Machine:
         self.next: tuple[int, dict[str, bytes]] | None = None
         self.target: dict[str, bytes] = {}
         self.unwritten: set[str] | None = None
+        self.renamed: dict[str, str] = {}
 
     @property
     def own_file(self) -> str:
@@ -92,15 +93,17 @@ class Machine:
         changed = diff(self.mine, self.target)
         written = [path for path in changed if path not in self.unwritten] if self.unwritten is not None else []
         same, differing = set_aside(self.mine, now, self.target)
-        target = same | merge_unfinished(written, *differing)
+        target = same | merge_unfinished(written, self.renamed, *differing)
         step("staged")
         self.mine, self.target, self.unwritten = dict(now), target, {*diff(now, target)}
-        for old, new in find_renames(now, target).items():
+        self.renamed = find_renames(now, target)
+        for old, new in self.renamed.items():
             step("write")
             if self.work.get(old) != now[old] or new in self.work:
                 return False
             now[new] = self.work[new] = now.pop(old)
             del self.work[old]
+            self.unwritten.remove(old)
         for path in sorted(self.unwritten, key=lambda path: (path not in target, path)):
             step("write")
             if self.work.get(path) != now.get(path):

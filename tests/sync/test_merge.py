@@ -210,11 +210,19 @@ def test_a_note_that_both_renamed_gets_the_smaller_name() -> None:
 def test_a_note_that_was_renamed_when_its_sync_was_killed_keeps_what_was_edited_since() -> None:
     before, target = {"a.md": b"- one\n- two\n"}, {"b.md": b"- one\n- two\n- 3\n"}
     assert find_renames(before, target) == {"a.md": "b.md"}
-    # The note has its new name, and either its old or its new content.
-    assert merge_unfinished([], before, {"b.md": b"- one\n"}, target) == {"b.md": b"- one\n- 3\n"}
-    assert merge_unfinished(["b.md"], before, {"b.md": b"- one\n- 3\n"}, target) == {"b.md": b"- one\n- 3\n"}
-    assert merge_unfinished(["b.md"], before, target, target) == target
-    assert merge_unfinished(["b.md"], before, {"a.md": b"- new\n"} | target, target) == {"a.md": b"- new\n"} | target
+    renamed, new, both = {"a.md": "b.md"}, {"a.md": b"- new\n"}, ["a.md", "b.md"]
+    # The note has its new name, and either its old or its new content. Somebody may have made one by its old name.
+    for above in ({}, new):
+        after: dict[str, bytes] = {**above, "b.md": b"- one\n- 3\n"}
+        assert merge_unfinished(both[:1], renamed, before, {**above, "b.md": b"- one\n"}, target) == after
+        assert merge_unfinished(both, renamed, before, after, target) == after
+        assert merge_unfinished(both, renamed, before, {**above, **target}, target) == {**above, **target}
+    assert merge_unfinished([], renamed, before, {"b.md": b"- one\n"}, target) == {"b.md": b"- one\n- 3\n"}
+
+
+def test_a_note_that_was_not_removed_yet_is_not_a_new_one_though_an_agent_has_edited_it() -> None:
+    before, target = {"a.md": b"- one\n- two\n"}, {"b.md": b"- one\n- two\n- 3\n"}
+    assert merge_unfinished(["b.md"], {}, before, {"a.md": b"- one\n"} | target, target) == {"b.md": b"- one\n- 3\n"}
 
 
 def test_what_one_side_moved_and_the_other_deleted_is_deleted() -> None:
