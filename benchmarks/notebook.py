@@ -309,8 +309,7 @@ def ask_all(notebook: Notebook, overrides: dict[str, Any], config: Path | None =
         with Memory.open(base / "workspace", config=config, env=env, overrides=settings) as memory:
             memory.sync(waits_for_encoder=True)
             conflicts = {
-                frozenset((place.path, place.line) for place in (one.old_place, one.new_place))
-                for one in list_conflicts(memory).found
+                frozenset((line.path, line.line) for line in (one.old, one.new)) for one in list_conflicts(memory).found
             }
             for ask in notebook.asks:
                 outcome = judge(notebook, ask, memory.search(ask.query, now=NOW))

@@ -12,7 +12,6 @@ from mdrecall.errors import QueryError, RecallError
 if TYPE_CHECKING:
     from mdrecall.life.supersede import Conflict
     from mdrecall.memory import Memory
-    from mdrecall.text.days import Place
 
 
 def add_get(parser: CommandParser) -> None:
@@ -175,17 +174,13 @@ def run_conflicts(options: argparse.Namespace) -> int:
 
 
 def _format_conflict(conflict: "Conflict") -> str:
-    old, before, new, after, _, is_ordered = conflict
-    sides = ((before, old.text), (after, f"{new.text}  (newer)" if is_ordered else new.text))
-    return "".join(f"{style(printable(_cite(place)), 'bold')}  {printable(text)}\n" for place, text in sides)
-
-
-def _cite(place: "Place") -> str:
-    return f"{place.path}#L{place.line}"
+    old, new, _, is_ordered = conflict
+    sides = ((old, old.text), (new, f"{new.text}  (newer)" if is_ordered else new.text))
+    return "".join(f"{style(printable(line.citation), 'bold')}  {printable(text)}\n" for line, text in sides)
 
 
 def _conflict_to_json(conflict: "Conflict") -> dict[str, Any]:
-    old, before, new, after, change, is_ordered = conflict
-    sides = ((before, old.text, change.old), (after, new.text, change.new))
-    first, second = ({"citation": _cite(place), "text": text, "value": value} for place, text, value in sides)
+    old, new, change, is_ordered = conflict
+    sides = ((old, change.old), (new, change.new))
+    first, second = ({"citation": line.citation, "text": line.text, "value": value} for line, value in sides)
     return {"kind": change.kind, "isOrdered": is_ordered, "old": first, "new": second}

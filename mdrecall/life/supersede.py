@@ -19,7 +19,7 @@ from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.notes.opening import decode, read_below
-from mdrecall.text.annotations import line_origins, read_annotated, read_annotations
+from mdrecall.text.annotations import find_versions, line_origins, read_annotated, read_annotations
 from mdrecall.text.change import Change, Claim, find_change, read_claims
 from mdrecall.text.days import Moment, Place, is_known_newer, is_newer, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
@@ -188,8 +188,7 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
     kept = find_line(memory, citation)
     marked = []
     for conflict in list_conflicts(memory).found:
-        places = (conflict.old_place, conflict.new_place)
-        sides = [format_citation(place.path, place.line, place.line) for place in places]
+        sides = [conflict.old.citation, conflict.new.citation]
         if kept.citation in sides:
             sides.remove(kept.citation)
             old = find_line(memory, sides[0])
@@ -199,12 +198,10 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
 
 
 class Conflict(NamedTuple):
-    """Two claims of which only one can hold, each with its place."""
+    """Two lines of which only one can hold."""
 
-    old: Claim
-    old_place: Place
-    new: Claim
-    new_place: Place
+    old: OldLine
+    new: OldLine
     change: Change
     is_ordered: bool
     """True if the notes tell which of them is newer."""
@@ -225,7 +222,8 @@ def find_conflicts(
         (old, before), (new, after) = (other, one) if is_newer(one[1], other[1]) else (one, other)
         change = find_change(old, new)
         if change and change.is_sure:
-            found[old.text, new.text] = Conflict(old, before, new, after, change, is_known_newer(after, before))
+            lines = OldLine(before.path, before.line, old.text), OldLine(after.path, after.line, new.text)
+            found[old.text, new.text] = Conflict(*lines, change, is_known_newer(after, before))
             partners[old.text].add(new.text)
             partners[new.text].add(old.text)
     kept = [one for texts, one in found.items() if max(len(partners[text]) for text in texts) < _SERIES]
@@ -261,8 +259,12 @@ class ConflictReport(NamedTuple):
 
 
 def list_conflicts(memory: Memory, max_claims: int = _MAX_CLAIMS) -> ConflictReport:
-    """Return the contradictions in the notes, without lines that are marked as replaced, and digests."""
+    """Return the contradictions in the notes, and the versions of lines that two machines have edited.
+
+    Lines that are marked as replaced, and digests, do not count.
+    """
     claims: list[tuple[Claim, Place]] = []
+    versions: list[Conflict] = []
     read, notes = 0, sorted(memory.notes(), key=lambda note: note.path not in CURATED_FILES)
     for note in notes:
         if len(claims) >= max_claims:
@@ -282,7 +284,13 @@ def list_conflicts(memory: Memory, max_claims: int = _MAX_CLAIMS) -> ConflictRep
             if line.line not in left_out
             for claim in read_claims(line.text, line.heading, line.path)
         ]
-    return ConflictReport(*find_conflicts(claims[:max_claims]), read, len(notes) - read)
+        for pair in find_versions(lines):
+            first, second = (OldLine(note.path, number, _bare(lines[number - 1])) for number in sorted(pair))
+            versions.append(Conflict(first, second, Change("version", "", ""), is_ordered=False))
+    found, is_complete = find_conflicts(claims[:max_claims])
+    known = [{one.old.citation, one.new.citation} for one in found]
+    found += [one for one in versions if {one.old.citation, one.new.citation} not in known]
+    return ConflictReport(found, is_complete, read, len(notes) - read)
 
 
 def _search_lines(memory: Memory, text: str) -> list[OldLine]:
@@ -324,9 +332,12 @@ def _is_changed(line: OldLine, claims: list[Claim]) -> bool:
     return any((change := find_change(old, new)) and change.is_sure for old in read for new in claims)
 
 
+def _bare(line: str) -> str:
+    return read_annotations(line)[0].strip().lstrip("-*+> ").strip()
+
+
 def _plain(line: str) -> str:
-    bare = read_annotations(line)[0].strip().lstrip("-*+> ").strip()
-    return " ".join(bare.split()).casefold().rstrip(".")
+    return " ".join(_bare(line).split()).casefold().rstrip(".")
 
 
 def _no_line_error(message: str) -> ArgumentError:

@@ -1,8 +1,8 @@
 """The merge of three trees of notes: what was last shared, what is here, and what is there. Nobody is ever asked.
 
 A note is a list of entries: headings, list items with what belongs to them, paragraphs, fenced blocks. What one side
-removed goes, what a side added stays, the same addition stays once, and what both edited stays in both versions. The
-result is the same whichever of the two sides merges.
+removed goes, what a side added stays, the same addition stays once, and what both edited stays in both versions, with
+a comment that tells that they are. The result is the same whichever of the two sides merges.
 """
 
 import codecs
@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.patterns import compile_later
+from mdrecall.text.annotations import mark_versions
 
 #: Files by their paths.
 Tree: TypeAlias = Mapping[str, bytes]
@@ -276,7 +277,7 @@ def _merge_notes(*trees: Tree) -> dict[str, bytes]:
         lead = min((1, 2), key=lambda side: hashlib.sha256(b"\0".join((ours, theirs)[side - 1])).digest())
         ordered = [(keys[path][number], found[path][number]) for number in (0, lead, 3 - lead)]
         before, first, second = (_number(names, note.body) for names, note in ordered)
-        body = _arrange(counts[path], before, first, second)
+        body = _arrange(counts[path], before, first, _mark_versions(before, first, second))
         front = _merge_fields(*(note.front for _, note in ordered))
         if front or body or (ours and theirs):
             # A style that only one side has changed is taken; if both did, that of the side that leads.
@@ -390,6 +391,40 @@ def _number(keys: Iterable[Key], entries: Iterable[Entry]) -> Named:
         met[key] += 1
         found[key, met[key]] = entry
     return found
+
+
+def _mark_versions(base: Named, lead: Named, other: Named) -> Named:
+    """Return the entries of one side; the comment below an edited one says that the other side has edited it, too."""
+    marked = dict(other)
+    first, second = (_find_edits(base, side) for side in (lead, other))
+    for name in first.keys() & second.keys():
+        mine, yours = first[name], second[name]
+        if mine not in other and yours not in lead and not other[yours].fence:
+            text = f"{other[yours].text}\n{mark_versions(lead[mine].text, other[yours].text)}"
+            marked[yours] = other[yours]._replace(text=text)
+    return marked
+
+
+def _find_edits(base: Named, side: Named) -> dict[Name, Name]:
+    """Return what a side has made of the entries that it edited: of what stands in their place, what is most alike."""
+    new: dict[Name | None, list[Name]] = {}
+    above: Name | None = None
+    for name in side:
+        if name in base:
+            above = name
+        else:
+            new.setdefault(above, []).append(name)
+    edits, above = dict[Name, Name](), None
+    for name, entry in base.items():
+        if name in side:
+            above = name
+            continue
+        words = {*entry.text.split()}
+        found = [each for each in new.get(above, ()) if side[each].kind == entry.kind != "heading"]
+        if found:
+            edits[name] = max(found, key=lambda each: len(words.intersection(side[each].text.split())))
+            new[above].remove(edits[name])
+    return edits
 
 
 def _arrange(wanted: Counter[Key], base: Named, lead: Named, other: Named) -> list[Entry]:

@@ -23,7 +23,9 @@ BROKEN_PROJECT = "?"
 
 _COMMENT = compile_later(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
 # What an import leaves behind to know its own notes again, and what a program writes below its own text.
-_SIGNATURE = compile_later(r"^<!-- (?:mdrecall:import .*|by [A-Za-z0-9 ._/-]{1,40} )-->[ \t]*$", re.MULTILINE)
+_SIGNATURE = compile_later(
+    r"^<!-- (?:mdrecall:(?:import|versions) .*|by [A-Za-z0-9 ._/-]{1,40} )-->[ \t]*$", re.MULTILINE
+)
 _OPEN_PROJECT = compile_later(r"<!--\s*project\s*:", re.IGNORECASE)
 # A phrase longer than a sentence is not a trigger, and no person has written more of them than this.
 _MAX_TRIGGERS, _MAX_TRIGGER_CHARS = 32, 200
@@ -63,7 +65,7 @@ def read_annotated(text: str, *, is_curated: bool) -> tuple[str, Mapping[int, Ma
     """
     if "<!--" not in text:
         return text, {}
-    if "<!-- mdrecall:import " in text or "<!-- by " in text:
+    if "<!-- mdrecall:" in text or "<!-- by " in text:
         text = _SIGNATURE.sub("", text)
     if _COMMENT.search(text) is None and _OPEN_PROJECT.search(text) is None:
         return text, {}
@@ -140,6 +142,35 @@ def _read_status(comments: Iterable[str]) -> Marks:
         if said.get("status", "").lower() == "superseded":
             return Marks(superseded_by=said.get("by", ""), is_superseded=True, superseded_on=said.get("on", ""))
     return NO_MARKS
+
+
+_VERSIONS = compile_later(r"<!-- mdrecall:versions ([0-9a-f]{4}) ([0-9a-f]{4}) -->\s*")
+
+
+def mark_versions(text: str, other: str) -> str:
+    """Return the comment that says that two texts are versions of one, which two machines have edited.
+
+    It names a line of each by a hash, too short to tell anything about a line that was forgotten.
+    """
+    lines, others = text.split("\n"), other.split("\n")
+    pairs = (lines, others), (others, lines)
+    telling = (next((line for line in own if line not in beside), own[-1]) for own, beside in pairs)
+    return f"<!-- mdrecall:versions {' '.join(map(_hash_line, telling))} -->"
+
+
+def find_versions(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers, from 1, of each two lines that are versions of one, until one of them is changed."""
+    marks = [match for line in lines if (match := _VERSIONS.fullmatch(line))]
+    numbers = {_hash_line(line): number for number, line in enumerate(lines, 1)} if marks else {}
+    for mark in marks:
+        if mark[1] in numbers and mark[2] in numbers:
+            yield numbers[mark[1]], numbers[mark[2]]
+
+
+def _hash_line(line: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(line.strip().encode("utf-8", "surrogateescape")).hexdigest()[:4]
 
 
 #: How the mark of a digest begins.

@@ -127,7 +127,7 @@ class Change(NamedTuple):
     """How a newer line differs from an older one about the same thing."""
 
     kind: str
-    """``value``, ``date``, ``name``, ``word`` or ``negation``."""
+    """``value``, ``date``, ``name``, ``word``, ``negation``, or ``version``: two machines have edited the line."""
     old: str
     new: str
     """What each of them says, as written; empty where one only denies the other."""

@@ -123,6 +123,30 @@ def test_what_one_machine_forgets_is_gone_on_the_other_after_one_sync(homes: tup
     assert two.run("sync").out == one.run("sync").out == "Nothing new.\n"
 
 
+def test_two_machines_that_edit_the_same_line_keep_both_versions_until_somebody_decides(
+    homes: tuple[Home, Home, str],
+) -> None:
+    one, two, url = homes
+    one.run("sync", "init", url)
+    two.run("sync", "join", url)
+    for home, drink in ((one, "green tea"), (two, "black tea")):
+        note = home.notes / "MEMORY.md"
+        note.write_text(note.read_text().replace("tea", drink))
+        home.run("sync")
+    one.run("sync")
+    for home in (one, two):
+        listed = home.run("conflicts").out
+        assert "  Ana drinks green tea.\n" in listed
+        assert "  Ana drinks black tea.\n" in listed
+        assert "versions" not in home.run("search", "what does Ana drink").out
+    (conflict,) = one.run("conflicts", "--json").json["conflicts"]
+    assert (conflict["kind"], conflict["isOrdered"]) == ("version", False)
+    assert one.run("conflicts", "--keep", conflict["old"]["citation"]).code == 0
+    one.run("sync")
+    two.run("sync")
+    assert one.run("conflicts").code == two.run("conflicts").code == 1
+
+
 def list_revisions(home: Home, server: Server | None) -> dict[str, int]:
     """Return when each file was indexed last."""
     if server:

@@ -137,8 +137,8 @@ def test_contradictions_are_listed_with_both_sources_until_one_is_marked(notes: 
     notes.write("memory/2026-06-01.md", "- Ben's phone is 5678\n- Maria moved to Lisbon in May.\n")
     memory = notes.memory()
     (conflict,) = list_conflicts(memory).found
-    assert (conflict.old_place.path, conflict.old_place.line) == (OLD, 3)
-    assert (conflict.new_place.path, conflict.new_place.line) == ("memory/2026-06-01.md", 2)
+    assert (conflict.old.path, conflict.old.line) == (OLD, 3)
+    assert (conflict.new.path, conflict.new.line) == ("memory/2026-06-01.md", 2)
     assert conflict.is_ordered
     assert [line.citation for line in keep_line(memory, "memory/2026-06-01.md#L2", now=NOW)] == [f"{OLD}#L3"]
     assert not list_conflicts(memory).found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mdrecall.sync.merge import find_renames, join_note, merge_trees, merge_unfinished, split_note
+from mdrecall.text.annotations import find_versions
 from tests.conftest import examples
 
 PIECES: tuple[Callable[[int], str], ...] = (
@@ -110,9 +111,47 @@ def test_both_append() -> None:
     assert merged in ("# Day\n\n- one\n- two\n- three\n", "# Day\n\n- one\n- three\n- two\n")
 
 
-def test_an_edit_on_both_sides_keeps_both_versions_and_not_the_old_one() -> None:
-    merged = merge("- port 80\n", "- port 81\n", "- port 82\n")
-    assert sorted(merged.splitlines()) == ["- port 81", "- port 82"]
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "versions"),
+    [
+        ("- port 80\n", "- port 81\n", "- port 82\n", {"- port 81", "- port 82"}),
+        ("- a 0\n- b\n", "- n\n- a 1\n- b\n", "- a 2\n- b\n", {"- a 1", "- a 2"}),
+        (
+            "- I like tea\n",
+            "- new\n- I like red tea\n",
+            "- I like tea, green\n",
+            {"- I like red tea", "- I like tea, green"},
+        ),
+        ("One\ntwo\n", "One\nthree\n", "One\nfour\n<!-- by claude -->\n", {"three", "four"}),
+        ("- a\n", "- a\n  b\n", "- a\n  b\n  c\n", {"  b", "  c"}),
+    ],
+)
+def test_an_edit_on_both_sides_keeps_both_versions_says_so_and_drops_the_old_one(
+    base: str, ours: str, theirs: str, versions: set[str]
+) -> None:
+    lines = merge(base, ours, theirs).splitlines()
+    assert merge(base, theirs, ours).splitlines() == lines
+    ((one, other),) = find_versions(lines)
+    assert {lines[one - 1], lines[other - 1]} == versions
+    known = {*ours.splitlines(), *theirs.splitlines()}
+    assert known == {line for line in lines if line and "mdrecall:" not in line}
+    # Whoever changes one of the two has decided.
+    assert not [*find_versions([line for line in lines if line != lines[one - 1]])]
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("- a\n", "- a\n- b\n", "- a\n- c\n"),
+        ("- a\n- b\n", "- a1\n- b\n", "- a\n- b1\n"),
+        ("- a\n", "- b\n", "- b\n"),
+        ("- a\n", "- b\n", ""),
+        ("- a\n", "- b\n", "Text.\n"),
+        ("---\nday: 1\n---\n- a\n", "---\nday: 2\n---\n- a\n", "---\nday: 3\n---\n- a\n"),
+    ],
+)
+def test_what_is_not_edited_on_both_sides_has_no_versions(base: str, ours: str, theirs: str) -> None:
+    assert "mdrecall:versions" not in merge(base, ours, theirs)
 
 
 def test_an_edit_stays_though_the_other_side_deleted_the_entry() -> None:

@@ -177,11 +177,11 @@ def get_conflicts(visit: Visit) -> Page:
 
 
 def _show_conflict(visit: Visit, conflict: Conflict) -> Html:
-    old, new = conflict.old_place, conflict.new_place
+    old, new = conflict.old, conflict.new
     newer = " · newer" if conflict.is_ordered else ""
     return join(
-        _link_line(visit, old.path, old.line, conflict.old.text, read_title("", old.path)),
-        _link_line(visit, new.path, new.line, conflict.new.text, read_title("", new.path) + newer),
+        _link_line(visit, old.path, old.line, old.text, read_title("", old.path)),
+        _link_line(visit, new.path, new.line, new.text, read_title("", new.path) + newer),
     )
 
 
