@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeAlias
 from unittest.mock import patch
 from zipfile import ZipFile
 
@@ -57,10 +58,14 @@ class Home:
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 
+    @property
+    def state_folder(self) -> Path:
+        return next((self.notes / ".mdrecall/local").glob("*/state.json")).parent
+
     def rest(self) -> None:
-        """Wait for the sync that a command has started to end."""
-        folder = next((self.notes / ".mdrecall/local").glob("*/state.json")).parent
-        wait_for(lambda: not (folder / "waiting").exists() and not (folder / "lock").exists())
+        """Wait for the sync that a command has started to begin, and to end."""
+        wait_for((self.state_folder / "waiting").exists)
+        wait_for(lambda: not (self.state_folder / "waiting").exists() and not (self.state_folder / "lock").exists())
 
     def holds(self, text: str) -> list[str]:
         """Return the files that hold a text anywhere, but for objects of git, which are history."""
@@ -75,8 +80,12 @@ class Home:
                     os.killpg(int(process.parent.name), signal.SIGKILL)
 
 
+#: Two machines, and the remote.
+Homes: TypeAlias = tuple[Home, Home, str]
+
+
 @pytest.fixture
-def homes(tmp_path: Path) -> Iterator[tuple[Home, Home, str]]:
+def homes(tmp_path: Path) -> Iterator[Homes]:
     one, two = Home(tmp_path / "one"), Home(tmp_path / "two")
     (one.notes / "MEMORY.md").write_text("# Facts\n\n- Ana drinks tea.\n- The safe opens with zanzibar.\n")
     yield one, two, make_remote(tmp_path / "remote.git")
@@ -84,7 +93,20 @@ def homes(tmp_path: Path) -> Iterator[tuple[Home, Home, str]]:
     two.end_syncs()
 
 
-def test_two_commands_bring_a_memory_to_a_second_machine(homes: tuple[Home, Home, str]) -> None:
+@pytest.fixture
+def alone(homes: Homes) -> tuple[Home, str]:
+    """A machine that syncs already, and the remote."""
+    homes[0].run("sync", "init", homes[2])
+    return homes[0], homes[2]
+
+
+@pytest.fixture
+def joined(homes: Homes, alone: tuple[Home, str]) -> Homes:
+    homes[1].run("sync", "join", homes[2])
+    return homes
+
+
+def test_two_commands_bring_a_memory_to_a_second_machine(homes: Homes) -> None:
     one, two, url = homes
     assert one.run("sync", "init", url).out == "1 note sent.\n"
     assert two.run("sync", "join", url).out == "1 note received.\n"
@@ -96,17 +118,15 @@ def test_two_commands_bring_a_memory_to_a_second_machine(homes: tuple[Home, Home
     assert "dog" in one.run("search", "dog").out
 
 
-def test_join_makes_the_folder(homes: tuple[Home, Home, str]) -> None:
+def test_join_makes_the_folder(homes: Homes) -> None:
     one, two, url = homes
     one.run("sync", "init", url)
     assert two.run("sync", "join", url, str(two.folder / "new")).code == 0
     assert (two.folder / "new/MEMORY.md").exists()
 
 
-def test_what_one_machine_forgets_is_gone_on_the_other_after_one_sync(homes: tuple[Home, Home, str]) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+def test_what_one_machine_forgets_is_gone_on_the_other_after_one_sync(joined: Homes) -> None:
+    one, two, _ = joined
     assert "zanzibar" in two.run("search", "zanzibar").out
     (two.notes / "own.md").write_text("- not sent yet: zanzibar is the word.\n- Cy is tall.\n")
     assert one.run("forget", "zanzibar", "--apply").code == 0
@@ -123,12 +143,10 @@ def test_what_one_machine_forgets_is_gone_on_the_other_after_one_sync(homes: tup
     assert two.run("sync").out == one.run("sync").out == "Nothing new.\n"
 
 
-def test_two_machines_that_edit_the_same_line_keep_both_versions_until_somebody_decides(
-    homes: tuple[Home, Home, str],
+def test_two_machines_that_edit_one_line_keep_both_versions_until_somebody_decides(
+    joined: Homes,
 ) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+    one, two, _ = joined
     for home, drink in ((one, "green tea"), (two, "black tea")):
         note = home.notes / "MEMORY.md"
         note.write_text(note.read_text().replace("tea", drink))
@@ -167,7 +185,7 @@ def list_revisions(home: Home, server: Server | None) -> dict[str, int]:
     "where", ["file", "renamed", "moved", "postgres", "lancedb", pytest.param("qmd", marks=pytest.mark.real)]
 )
 def test_wherever_the_memory_is_kept_one_sync_forgets_and_indexes_nothing_else(
-    homes: tuple[Home, Home, str], where: str, request: pytest.FixtureRequest
+    homes: Homes, where: str, request: pytest.FixtureRequest
 ) -> None:
     one, two, url = homes
     server = request.getfixturevalue("postgres") if where == "postgres" else None
@@ -228,10 +246,8 @@ def test_wherever_the_memory_is_kept_one_sync_forgets_and_indexes_nothing_else(
                 assert not [row for (row,) in rows if "zanzibar" in row or b"zanzibar".hex() in row], table
 
 
-def test_the_history_can_be_forgotten_and_unsent_notes_survive(homes: tuple[Home, Home, str]) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+def test_the_history_can_be_forgotten_and_unsent_notes_survive(joined: Homes) -> None:
+    one, two, url = joined
     (two.notes / "own.md").write_text("- not sent yet\n")
     assert one.run("forget", "zanzibar", "--history").code == 2
     ran = one.run("forget", "zanzibar", "--apply", "--history")
@@ -242,15 +258,12 @@ def test_the_history_can_be_forgotten_and_unsent_notes_survive(homes: tuple[Home
     subprocess.run(["git", "--git-dir", url, "gc", "--quiet", "--prune=now"], check=True)
     folders = [next((home.notes / ".mdrecall/local").glob("*/git")) for home in (one, two)]
     for folder in (*folders, Path(url)):
-        command = ["git", "--git-dir", str(folder), "cat-file", "--batch", "--batch-all-objects", "--unordered"]
-        assert b"zanzibar" not in subprocess.run(command, check=True, capture_output=True).stdout, folder
+        assert b"zanzibar" not in list_objects(folder), folder
     assert one.run("sync").out == two.run("sync").out == "Nothing new.\n"
 
 
-def test_what_was_forgotten_stays_forgotten_if_it_is_written_again_elsewhere(homes: tuple[Home, Home, str]) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+def test_what_was_forgotten_stays_forgotten_if_it_is_written_again_elsewhere(joined: Homes) -> None:
+    one, two, _ = joined
     one.run("forget", "zanzibar", "--apply")
     one.run("sync")
     two.run("sync")
@@ -260,16 +273,14 @@ def test_what_was_forgotten_stays_forgotten_if_it_is_written_again_elsewhere(hom
     assert (one.notes / "again.md").read_text() == "- other\n"
 
 
-def test_a_session_that_starts_syncs_by_itself_and_says_how_old_the_notes_are(homes: tuple[Home, Home, str]) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+def test_a_session_that_starts_syncs_by_itself_and_says_how_old_the_notes_are(joined: Homes) -> None:
+    one, two, _ = joined
     (one.notes / "new.md").write_text("- Bo has a dog.\n")
     one.run("sync")
     event = json.dumps(
         {"session_id": "s", "hook_event_name": "SessionStart", "source": "startup", "cwd": str(two.folder)}
     )
-    last = next((two.notes / ".mdrecall/local").glob("*/last-sync"))
+    last = two.state_folder / "last-sync"
 
     def start() -> str:
         return two.run("hook", "session-start", "--host", "claude-code", "--workspace", str(two.notes), stdin=event).out
@@ -293,10 +304,9 @@ exec sleep 600
 
 
 @pytest.mark.parametrize("is_awaited", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_no_session_waits_for_a_server_that_does_not_answer(homes: tuple[Home, Home, str], is_awaited: bool) -> None:
-    one, _, url = homes
-    one.run("sync", "init", url)
-    folder = next((one.notes / ".mdrecall/local").glob("*/state.json")).parent
+def test_no_session_waits_for_a_server_that_does_not_answer(alone: tuple[Home, str], is_awaited: bool) -> None:
+    one, _ = alone
+    folder = one.state_folder
     state = json.loads((folder / "state.json").read_text())
     (folder / "state.json").write_text(json.dumps(state | {"url": "ssh://host/memory.git"}))
     os.utime(folder / "last-sync", (time.time() - 7300,) * 2)
@@ -320,42 +330,36 @@ def test_no_session_waits_for_a_server_that_does_not_answer(homes: tuple[Home, H
     assert not (one.folder / "asked").exists()
 
 
-def test_what_is_noted_is_sent_by_itself(homes: tuple[Home, Home, str]) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+def test_what_is_noted_is_sent_by_itself(joined: Homes) -> None:
+    one, two, _ = joined
     one.run("note", "Bo", "has", "a", "dog")
     one.run("note", "Cy", "has", "a", "cat")
-    folder = next((one.notes / ".mdrecall/local").glob("*/last-sync")).parent
-    wait_for((folder / "waiting").exists)
     one.rest()
     assert "1 note received" in two.run("sync").out
 
 
-def test_a_sync_that_nobody_waits_for_writes_down_why_it_failed_and_then_pauses(homes: tuple[Home, Home, str]) -> None:
-    one, _, url = homes
-    one.run("sync", "init", url)
+def test_a_sync_that_nobody_waits_for_writes_down_why_it_failed_and_then_pauses(alone: tuple[Home, str]) -> None:
+    one, url = alone
     Path(url).rename(url + ".away")
     assert one.run("sync", "--quiet", stdin="-") == Ran(2, "", "")
     assert "the last sync failed 0 seconds ago: The remote cannot be reached" in one.run("sync", "status").out
     one.run("note", "Bo", "has", "a", "dog")
-    folder = next((one.notes / ".mdrecall/local").glob("*/state.json")).parent
+    folder = one.state_folder
     assert not (folder / "waiting").exists()
     Path(url + ".away").rename(url)
     one.run("sync")
     assert "failed" not in one.run("sync", "status").out
 
 
-def test_a_paused_memory_starts_no_sync(homes: tuple[Home, Home, str]) -> None:
-    one, _, url = homes
-    one.run("sync", "init", url)
+def test_a_paused_memory_starts_no_sync(alone: tuple[Home, str]) -> None:
+    one, _ = alone
     one.run("sync", "pause")
     with patch.object(subprocess, "Popen", side_effect=AssertionError):
         one.run("note", "Bo", "has", "a", "dog")
     assert ", paused" in one.run("sync", "status").out
 
 
-def test_status_names_the_machines_and_hides_a_password(homes: tuple[Home, Home, str]) -> None:
+def test_status_names_the_machines_and_hides_a_password(homes: Homes) -> None:
     one, _, url = homes
     assert (one.run("sync", "status").code, one.run("sync").code) == (1, 2)
     assert "mdrecall sync init URL" in one.run("sync").err
@@ -365,24 +369,15 @@ def test_status_names_the_machines_and_hides_a_password(homes: tuple[Home, Home,
     assert record["paused"] is False
     one.run("sync", "pause")
     assert ", paused" in one.run("sync", "status").out
-    state = next((one.notes / ".mdrecall/local").glob("*/state.json"))
+    state = one.state_folder / "state.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"url": "https://me:hunter2@host/x.git"}))
     shown = one.run("sync", "status")
     assert "https://host/x.git" in shown.out
     assert "hunter2" not in shown.out
 
 
-def test_leave_keeps_the_notes(homes: tuple[Home, Home, str]) -> None:
-    one, _, url = homes
-    one.run("sync", "init", url)
-    assert one.run("sync", "leave").code == 0
-    assert (one.notes / "MEMORY.md").exists()
-    assert one.run("sync").code == 2
-
-
-def test_an_unreachable_remote_is_one_sentence(homes: tuple[Home, Home, str]) -> None:
-    one, _, url = homes
-    one.run("sync", "init", url)
+def test_an_unreachable_remote_is_one_sentence(alone: tuple[Home, str]) -> None:
+    one, url = alone
     Path(url).rename(url + ".away")
     (one.notes / "new.md").write_text("- new\n")
     ran = one.run("sync")
@@ -392,22 +387,16 @@ def test_an_unreachable_remote_is_one_sentence(homes: tuple[Home, Home, str]) ->
     assert one.run("sync").out == "1 note sent.\n"
 
 
-def test_no_text_of_a_note_is_in_the_history_of_commits(homes: tuple[Home, Home, str]) -> None:
-    one, _, url = homes
-    one.run("sync", "init", url)
-    log = subprocess.run(
-        ["git", "--git-dir", url, "log", "mdrecall"], capture_output=True, text=True, check=True
-    ).stdout
-    assert "MEMORY" not in log
-    assert "3 changed" in log
+def test_no_text_of_a_note_is_in_the_history_of_commits(alone: tuple[Home, str]) -> None:
+    log = subprocess.run(["git", "--git-dir", alone[1], "log", "mdrecall"], capture_output=True, check=True).stdout
+    assert b"MEMORY" not in log
+    assert b"3 changed" in log
 
 
 def test_what_waits_is_shown_and_a_machine_that_leaves_without_its_remote_says_what_is_left(
-    homes: tuple[Home, Home, str],
+    joined: Homes,
 ) -> None:
-    one, two, url = homes
-    one.run("sync", "init", url)
-    two.run("sync", "join", url)
+    one, two, url = joined
     assert "to send" not in two.run("sync", "status").out
     (two.notes / "MEMORY.md").unlink()
     (two.notes / "own.md").write_text("- own\n")
@@ -415,6 +404,7 @@ def test_what_waits_is_shown_and_a_machine_that_leaves_without_its_remote_says_w
     assert two.run("sync", "status", "--json").json["waiting"] == ["MEMORY.md", "own.md"]
     Path(url).rename(url + ".away")
     assert "the other machines still list this one" in two.run("sync", "leave").err
+    assert (two.run("sync").code, (two.notes / "own.md").exists()) == (2, True)
     Path(url + ".away").rename(url)
     one.run("sync")
     for machine in one.run("sync", "status", "--json").json["machines"]:
@@ -427,13 +417,13 @@ def test_what_waits_is_shown_and_a_machine_that_leaves_without_its_remote_says_w
 @pytest.mark.parametrize(
     "arguments", [("status", "x"), ("pause", "--shared"), ("join",), ("share",), ("share", "MEMORY.md#L1")]
 )
-def test_what_does_not_fit_together_is_refused(homes: tuple[Home, Home, str], arguments: tuple[str, ...]) -> None:
+def test_what_does_not_fit_together_is_refused(homes: Homes, arguments: tuple[str, ...]) -> None:
     ran = homes[0].run("sync", *arguments)
     assert (ran.code, "sync" in ran.err) == (2, True)
 
 
 @pytest.fixture
-def sealed(homes: tuple[Home, Home, str]) -> tuple[Home, Home, str]:
+def sealed(homes: Homes) -> Homes:
     """Two machines that share an encrypted memory."""
     pytest.importorskip("pyrage", reason="needs pyrage: pip install -e '.[sync]'")
     one, two, url = homes
@@ -451,7 +441,7 @@ def list_objects(folder: Path | str) -> bytes:
     return subprocess.run(command, check=True, capture_output=True).stdout
 
 
-def test_an_invitation_takes_the_key_to_another_machine(homes: tuple[Home, Home, str]) -> None:
+def test_an_invitation_takes_the_key_to_another_machine(homes: Homes) -> None:
     pytest.importorskip("pyrage", reason="needs pyrage: pip install -e '.[sync]'")
     one, two, url = homes
     one.run("sync", "init", url, "--encrypt")
@@ -472,7 +462,7 @@ def test_an_invitation_takes_the_key_to_another_machine(homes: tuple[Home, Home,
     assert one.run("sync", "init", url, "--encrypt").out == "Nothing new.\n"
 
 
-def test_a_plain_remote_is_joined_without_an_invitation(sealed: tuple[Home, Home, str], tmp_path: Path) -> None:
+def test_a_plain_remote_is_joined_without_an_invitation(sealed: Homes, tmp_path: Path) -> None:
     one, _, _ = sealed
     plain, other = make_remote(tmp_path / "plain.git"), Home(tmp_path / "three")
     other.run("sync", "init", plain)
@@ -487,7 +477,7 @@ def test_a_plain_remote_is_joined_without_an_invitation(sealed: tuple[Home, Home
     assert (other.run("sync", "invite").code, other.run("sync", "init", plain, "--encrypt").code) == (2, 2)
 
 
-def test_an_encrypted_history_can_be_forgotten(sealed: tuple[Home, Home, str]) -> None:
+def test_an_encrypted_history_can_be_forgotten(sealed: Homes) -> None:
     one, two, url = sealed
     (two.notes / "own.md").write_text("- not sent yet\n- another zanzibar\n")
     assert one.run("forget", "zanzibar", "--apply", "--history").code == 0
@@ -499,11 +489,9 @@ def test_an_encrypted_history_can_be_forgotten(sealed: tuple[Home, Home, str]) -
     assert b"drinks tea" not in list_objects(url)
 
 
-def test_an_encrypted_memory_syncs_by_itself_and_is_left(sealed: tuple[Home, Home, str]) -> None:
+def test_an_encrypted_memory_syncs_by_itself_and_is_left(sealed: Homes) -> None:
     one, two, url = sealed
     one.run("note", "Bo", "has", "a", "dog")
-    folder = next((one.notes / ".mdrecall/local").glob("*/last-sync")).parent
-    wait_for((folder / "waiting").exists)
     one.rest()
     assert "1 note received" in two.run("sync").out
     two.run("sync", "pause")
@@ -518,7 +506,7 @@ def test_an_encrypted_memory_syncs_by_itself_and_is_left(sealed: tuple[Home, Hom
 WITHOUT = "import sys; sys.modules['pyrage'] = None; from mdrecall.cli.main import main; sys.exit(main())"
 
 
-def test_without_the_package_one_sentence_says_how_to_install_it(sealed: tuple[Home, Home, str]) -> None:
+def test_without_the_package_one_sentence_says_how_to_install_it(sealed: Homes) -> None:
     one, two, url = sealed
     two.run("sync", "leave")
     (one.notes / "MEMORY.md").write_text("# Facts\n")

@@ -170,11 +170,8 @@ class History:
 
     def sync(self, machine: Machine, turn: int) -> None:
         self.syncs += 1
-        kill_at = (
-            self.random.choice(["stored", "pushed", "staged", "write", "write", "written"])
-            if self.random.random() < 0.15
-            else ""
-        )
+        places = ("stored", "pushed", "staged", "write", "write", "written")
+        kill_at = self.random.choice(places) if self.random.random() < 0.15 else ""
         skipped = self.random.randint(0, 2)
         race = self.random.random() < 0.12
         writes = self.random.random() < 0.12
@@ -256,9 +253,8 @@ class History:
         if entries := self._entries(work):
             _, found = self.random.choice(entries)
             self.gone.add(found[1])
-            work[machine.own_file] = (
-                work.get(machine.own_file, b'{"salt":"' + machine.name.encode() + b'"}\n') + found[1] + b"\n"
-            )
+            known = work.get(machine.own_file, b'{"salt":"%s"}\n' % machine.name.encode())
+            work[machine.own_file] = known + found[1] + b"\n"
             (swept,) = sweep(work)
             work.clear()
             work.update(swept)
@@ -269,9 +265,8 @@ class History:
         for machine in self.machines[1:]:
             if machine.work != first:
                 yield f"{machine.name} differs"
-        found = Counter(
-            token for path, data in first.items() if not path.startswith(".mdrecall/") for token in TOKEN.findall(data)
-        )
+        notes = (data for path, data in first.items() if not path.startswith(".mdrecall/"))
+        found = Counter(TOKEN.findall(b"".join(notes)))
         for token in self.made:
             if token in self.gone:
                 if found[token]:

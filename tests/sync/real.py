@@ -14,7 +14,7 @@ from mdrecall.notes.tombstones import entry_line, open_tombstones, read_machine
 from mdrecall.sync.encrypted import Key
 from mdrecall.sync.run import MemorySync, SyncResult
 from mdrecall.text.tombstones import build_tombstones, make_entry
-from tests.sync.histories import TOKEN, History, Killed, Machine, Remote
+from tests.sync.histories import TOKEN, History, Machine, Remote
 
 
 def load_home(folder: Path, workspace: Path | None = None) -> Loaded:
@@ -118,6 +118,3 @@ class RealHistory(History):
         super().run()
         for machine in self.real:
             machine.work = machine.read()
-
-
-__all__ = ["Killed", "RealHistory", "RealMachine", "attach", "load_home", "make_remote"]

@@ -18,7 +18,7 @@ from mdrecall.sync.run import MemorySync, SyncResult
 from mdrecall.text.tombstones import make_entry
 from tests.conftest import examples
 from tests.sync.real import RealHistory, attach, load_home, make_remote
-from tests.sync.test_sync import Pair
+from tests.sync.test_sync import Pair, follow_notes
 
 pytest.importorskip("pyrage", reason="needs pyrage: pip install -e '.[sync]'")
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -75,15 +75,7 @@ def joined(sealed: Sealed) -> Sealed:
 
 
 def test_notes_go_both_ways(sealed: Sealed) -> None:
-    assert attach(sealed.two, sealed.url, joins=True, key=sealed.key).received == ("MEMORY.md", "memory/2026-11-17.md")
-    sealed.write(sealed.one, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- Bo has a dog.\n")
-    sealed.write(sealed.two, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- The door is blue.\n")
-    sealed.path(sealed.two, "memory/2026-11-17.md").rename(sealed.path(sealed.two, "memory/renamed.md"))
-    assert sealed.sync(sealed.one).sent == ("MEMORY.md",)
-    assert sealed.sync(sealed.two).received == ("MEMORY.md",)
-    assert sealed.sync(sealed.one).received == ("MEMORY.md", "memory/2026-11-17.md", "memory/renamed.md")
-    assert sealed.read_notes("one") == sealed.read_notes("two")
-    assert sorted(sealed.read_notes("one")) == ["MEMORY.md", "memory/renamed.md"]
+    follow_notes(sealed, sealed.key)
 
 
 def test_no_word_of_the_memory_is_in_any_object_of_the_remote(sealed: Sealed) -> None:
@@ -97,16 +89,8 @@ def test_no_word_of_the_memory_is_in_any_object_of_the_remote(sealed: Sealed) ->
     attach(sealed.two, sealed.url, joins=True, key=sealed.key)
     # Short words stand in random bytes by chance.
     words = ["Ana drinks", "Facts", "MEMORY", "memory/", "2026-11-17", "people", "zanzibar", "Walrus", "quinces"]
-    words += [
-        f'"{os.uname().nodename}"',
-        machine,
-        entry.salt.hex(),
-        "forget",
-        "cleared",
-        "machines",
-        "format",
-        ".mdrecall",
-    ]
+    words += [f'"{os.uname().nodename}"', machine, entry.salt.hex()]
+    words += ["forget", "cleared", "machines", "format", ".mdrecall"]
     objects = list(read_objects(sealed.url))
     assert len(objects) > 10
     for word in words:
@@ -192,9 +176,9 @@ def test_an_invitation_brings_the_key(sealed: Sealed) -> None:
         "x",
         "mdrecall-invitation:",
         "mdrecall-invitation:é",
-        line + "é",
+        f"{line}é",
         line[:-8],
-        line[:60] + "A" + line[61:],
+        f"{line[:60]}A{line[61:]}",
     ]
     for text, passphrase in [(line, "correct house"), *((each, "correct horse") for each in wrong)]:
         with pytest.raises(SyncError, match="passphrase is wrong, or this is not a whole invitation"):
@@ -320,8 +304,7 @@ def test_a_path_that_is_there_twice_changes_nothing(joined: Sealed) -> None:
     listed = [line for line in joined.git("ls-tree", "mdrecall").splitlines() if not line.endswith(f"\t{folder}")]
     tree = joined.git("mktree", data="\n".join([*listed, f"040000 tree {twice}\t{folder}"]).encode() + b"\n")
     joined.git("update-ref", "refs/heads/mdrecall", joined.git("commit-tree", tree, "-p", "mdrecall", "-m", "x"))
-    joined.sync(joined.two)
-    joined.sync(joined.one)
+    joined.sync(joined.two, joined.one)
     assert joined.read_notes("two") == before == joined.read_notes("one")
 
 

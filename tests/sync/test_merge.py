@@ -116,42 +116,28 @@ def test_both_append() -> None:
     [
         ("- port 80\n", "- port 81\n", "- port 82\n", {"- port 81", "- port 82"}),
         ("- a 0\n- b\n", "- n\n- a 1\n- b\n", "- a 2\n- b\n", {"- a 1", "- a 2"}),
-        (
-            "- I like tea\n",
-            "- new\n- I like red tea\n",
-            "- I like tea, green\n",
-            {"- I like red tea", "- I like tea, green"},
-        ),
+        ("- my tea\n", "- new\n- my red tea\n", "- my tea, green\n", {"- my red tea", "- my tea, green"}),
         ("One\ntwo\n", "One\nthree\n", "One\nfour\n<!-- by claude -->\n", {"three", "four"}),
         ("- a\n", "- a\n  b\n", "- a\n  b\n  c\n", {"  b", "  c"}),
+        ("- a\n", "- a\n- b\n", "- a\n- c\n", set()),
+        ("- a\n- b\n", "- a1\n- b\n", "- a\n- b1\n", set()),
+        ("- a\n", "- b\n", "- b\n", set()),
+        ("- a\n", "- b\n", "", set()),
+        ("- a\n", "- b\n", "Text.\n", set()),
+        ("---\nday: 1\n---\n- a\n", "---\nday: 2\n---\n- a\n", "---\nday: 3\n---\n- a\n", set()),
     ],
 )
-def test_an_edit_on_both_sides_keeps_both_versions_says_so_and_drops_the_old_one(
+def test_an_edit_on_both_sides_keeps_both_versions_and_says_so(
     base: str, ours: str, theirs: str, versions: set[str]
 ) -> None:
     lines = merge(base, ours, theirs).splitlines()
     assert merge(base, theirs, ours).splitlines() == lines
-    ((one, other),) = find_versions(lines)
-    assert {lines[one - 1], lines[other - 1]} == versions
-    known = {*ours.splitlines(), *theirs.splitlines()}
-    assert known == {line for line in lines if line and "mdrecall:" not in line}
-    # Whoever changes one of the two has decided.
-    assert not [*find_versions([line for line in lines if line != lines[one - 1]])]
-
-
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs"),
-    [
-        ("- a\n", "- a\n- b\n", "- a\n- c\n"),
-        ("- a\n- b\n", "- a1\n- b\n", "- a\n- b1\n"),
-        ("- a\n", "- b\n", "- b\n"),
-        ("- a\n", "- b\n", ""),
-        ("- a\n", "- b\n", "Text.\n"),
-        ("---\nday: 1\n---\n- a\n", "---\nday: 2\n---\n- a\n", "---\nday: 3\n---\n- a\n"),
-    ],
-)
-def test_what_is_not_edited_on_both_sides_has_no_versions(base: str, ours: str, theirs: str) -> None:
-    assert "mdrecall:versions" not in merge(base, ours, theirs)
+    pairs = [{lines[number - 1] for number in pair} for pair in find_versions(lines)]
+    assert pairs == ([versions] if versions else [])
+    assert versions <= {*lines} - {*base.splitlines()}
+    for line in versions:
+        # Whoever changes one of the two has decided.
+        assert not [*find_versions([each for each in lines if each != line])]
 
 
 def test_an_edit_stays_though_the_other_side_deleted_the_entry() -> None:
@@ -234,16 +220,29 @@ def test_a_large_note_is_merged_whole() -> None:
     assert merged == {"n.md": b"- theirs\n" + base + b"- ours\n"}
 
 
-def test_an_addition_follows_a_renamed_note() -> None:
-    base = {"a.md": b"- one\n- two\n"}
-    merged = merge_trees(base, {"b.md": b"- one\n- two\n"}, {"a.md": b"- one\n- two\n- three\n"})
-    assert merged == {"b.md": b"- one\n- two\n- three\n"}
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        # What is added follows a renamed note; one that both renamed gets the smaller name.
+        ({"a": "one two"}, {"b": "one two"}, {"a": "one two three"}, {"b": "one two three"}),
+        ({"a": "one two"}, {"c": "one two 3"}, {"b": "0 one two"}, {"b": "0 one two 3"}),
+        # What one side moved and the other deleted is deleted.
+        ({"a": "one two", "b": "x"}, {"a": "one", "b": "x two"}, {"a": "one", "b": "x"}, {"a": "one", "b": "x"}),
+        # A deleted note stays deleted but for what was added to it.
+        ({"a": "one two"}, {}, {"a": "one two"}, {}),
+        ({"a": "one two"}, {}, {"a": "one two new"}, {"a": "new"}),
+    ],
+)
+def test_notes_that_are_renamed_moved_and_deleted(
+    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str], merged: dict[str, str]
+) -> None:
+    trees = ({f"{name}.md": list_items(text) for name, text in tree.items()} for tree in (base, ours, theirs, merged))
+    one, mine, yours, wanted = trees
+    assert merge_trees(one, mine, yours) == merge_trees(one, yours, mine) == wanted
 
 
-def test_a_note_that_both_renamed_gets_the_smaller_name() -> None:
-    base = {"a.md": b"- one\n- two\n"}
-    merged = merge_trees(base, {"c.md": b"- one\n- two\n- 3\n"}, {"b.md": b"- 0\n- one\n- two\n"})
-    assert merged == {"b.md": b"- 0\n- one\n- two\n- 3\n"}
+def list_items(text: str) -> bytes:
+    return "".join(f"- {word}\n" for word in text.split()).encode()
 
 
 def test_a_note_that_was_renamed_when_its_sync_was_killed_keeps_what_was_edited_since() -> None:
@@ -264,24 +263,12 @@ def test_a_note_that_was_not_removed_yet_is_not_a_new_one_though_an_agent_has_ed
     assert merge_unfinished(["b.md"], {}, before, {"a.md": b"- one\n"} | target, target) == {"b.md": b"- one\n- 3\n"}
 
 
-def test_what_one_side_moved_and_the_other_deleted_is_deleted() -> None:
-    base = {"a.md": b"- one\n- two\n", "b.md": b"- x\n"}
-    moved = {"a.md": b"- one\n", "b.md": b"- x\n- two\n"}
-    assert merge_trees(base, moved, {"a.md": b"- one\n", "b.md": b"- x\n"}) == {"a.md": b"- one\n", "b.md": b"- x\n"}
-
-
 def test_what_both_moved_stays_once() -> None:
     base = {"a.md": b"- one\n- two\n", "b.md": b"- x\n", "c.md": b"- y\n"}
     ours = {"a.md": b"- one\n", "b.md": b"- x\n- two\n", "c.md": b"- y\n"}
     theirs = {"a.md": b"- one\n", "b.md": b"- x\n", "c.md": b"- y\n- two\n"}
     merged = merge_trees(base, ours, theirs)
     assert b"".join(merged.values()).count(b"- two") == 1
-
-
-def test_a_deleted_note_stays_deleted_but_for_what_was_added_to_it() -> None:
-    base = {"a.md": b"- one\n- two\n"}
-    assert merge_trees(base, {}, dict(base)) == {}
-    assert merge_trees(base, {}, {"a.md": b"- one\n- two\n- new\n"}) == {"a.md": b"- new\n"}
 
 
 def test_equal_notes_of_two_folders_without_a_base_are_there_once() -> None:

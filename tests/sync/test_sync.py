@@ -11,6 +11,7 @@ import pytest
 
 from mdrecall.config.load import Loaded
 from mdrecall.errors import SyncError
+from mdrecall.sync.encrypted import Key
 from mdrecall.sync.git import keep_from_hooks
 from mdrecall.sync.run import MemorySync, SyncResult
 from tests.conftest import examples
@@ -36,16 +37,14 @@ class Pair:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
-    def sync(self, loaded: Loaded) -> SyncResult:
-        return MemorySync(loaded).run()
+    def sync(self, *machines: Loaded) -> SyncResult:
+        """Sync one machine after the other; return what the last one tells."""
+        return [MemorySync(loaded).run() for loaded in machines][-1]
 
     def git(self, *arguments: str, data: bytes = b"") -> str:
         command = ["git", "--git-dir", self.url, "-c", "user.name=x", "-c", "user.email=x@x", *arguments]
-        return (
-            subprocess.run(command, input=data, check=True, capture_output=True)
-            .stdout.decode("utf-8", "replace")
-            .strip()
-        )
+        done = subprocess.run(command, input=data, check=True, capture_output=True)
+        return done.stdout.decode("utf-8", "replace").strip()
 
     def plant(self, *files: tuple[str, str, bytes]) -> None:
         """Add files (mode, name, content) to the remote's head, as somebody with bad intentions would."""
@@ -80,7 +79,11 @@ def joined(pair: Pair) -> Pair:
 
 
 def test_a_second_machine_gets_every_note_and_both_see_what_the_other_adds(pair: Pair) -> None:
-    assert attach(pair.two, pair.url, joins=True).received == ("MEMORY.md", "memory/2026-11-17.md")
+    follow_notes(pair)
+
+
+def follow_notes(pair: Pair, key: Key | None = None) -> None:
+    assert attach(pair.two, pair.url, joins=True, key=key).received == ("MEMORY.md", "memory/2026-11-17.md")
     pair.write(pair.one, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- Bo has a dog.\n")
     pair.write(pair.two, "MEMORY.md", "# Facts\n\n- Ana drinks tea.\n- The door is blue.\n")
     pair.path(pair.two, "memory/2026-11-17.md").rename(pair.path(pair.two, "memory/renamed.md"))
@@ -146,8 +149,7 @@ def test_a_large_note_a_link_and_a_hidden_file_stay_where_they_are(pair: Pair) -
     assert sorted(os.listdir(pair.path(pair.two, "memory"))) == ["2026-11-17.md"]
     # A note that has grown too large is not deleted elsewhere.
     pair.write(pair.one, "memory/2026-11-17.md", b"x" * (pair.one.settings.mdrecall.max_file_bytes + 1))
-    pair.sync(pair.one)
-    pair.sync(pair.two)
+    pair.sync(pair.one, pair.two)
     assert pair.path(pair.two, "memory/2026-11-17.md").read_text() == "- met Bo\n"
 
 
@@ -166,18 +168,13 @@ def test_nothing_of_a_hostile_remote_leaves_the_workspace_or_becomes_an_instruct
         ("100644", "same.md", b"x" * (joined.two.settings.mdrecall.max_file_bytes + 1)),
         ("100644", "fine.md", b"- fine\n"),
     )
-    before = {
-        str(path)
-        for path in joined.folder.rglob("*")
-        if ".mdrecall" not in path.parts and "remote.git" not in path.parts
-    }
+
+    def list_files() -> set[Path]:
+        return {path for path in joined.folder.rglob("*") if not {".mdrecall", "remote.git"} & {*path.parts}}
+
+    before = list_files()
     assert joined.sync(joined.two).received == ("fine.md",)
-    after = {
-        str(path)
-        for path in joined.folder.rglob("*")
-        if ".mdrecall" not in path.parts and "remote.git" not in path.parts
-    }
-    assert after - before == {str(joined.path(joined.two, "fine.md"))}
+    assert list_files() - before == {joined.path(joined.two, "fine.md")}
     # What was refused is not deleted in the remote either.
     joined.write(joined.two, "more.md", "- more\n")
     joined.sync(joined.two)
@@ -291,8 +288,7 @@ def test_a_note_that_cannot_be_written_waits_and_the_others_come(joined: Pair) -
 def test_a_remote_that_lost_its_branch_gets_all_of_it_again(joined: Pair) -> None:
     joined.git("update-ref", "-d", "refs/heads/mdrecall")
     joined.write(joined.one, "memory/new.md", "- new\n")
-    joined.sync(joined.one)
-    joined.sync(joined.two)
+    joined.sync(joined.one, joined.two)
     for loaded in (joined.one, joined.two):
         assert joined.path(loaded, "MEMORY.md").exists()
         assert joined.path(loaded, "memory/new.md").exists()
@@ -303,12 +299,10 @@ def test_a_note_that_cannot_be_read_for_a_while_takes_nothing_back(joined: Pair)
     note.rename(away)
     note.symlink_to(away)
     joined.write(joined.one, "memory/2026-11-17.md", "- met Bo\n- met Cy\n")
-    joined.sync(joined.one)
-    joined.sync(joined.two)
+    joined.sync(joined.one, joined.two)
     note.unlink()
     away.rename(note)
-    joined.sync(joined.two)
-    joined.sync(joined.one)
+    joined.sync(joined.two, joined.one)
     for loaded in (joined.one, joined.two):
         assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Bo\n- met Cy\n"
 
@@ -320,8 +314,7 @@ def test_mode_and_bytes_of_untouched_notes_stay(pair: Pair) -> None:
     os.chmod(pair.path(pair.one, "memory/odd.md"), 0o600)
     pair.sync(pair.two)
     pair.write(pair.two, "memory/odd.md", b"\xef\xbb\xbf- a\r\n- b\r\n- c\r\n\r\n\r\n")
-    pair.sync(pair.two)
-    pair.sync(pair.one)
+    pair.sync(pair.two, pair.one)
     assert pair.path(pair.one, "memory/odd.md").read_bytes() == b"\xef\xbb\xbf- a\r\n- b\r\n- c\r\n\r\n\r\n"
     assert pair.path(pair.one, "memory/odd.md").stat().st_mode & 0o777 == 0o600
 
@@ -409,8 +402,7 @@ def test_a_note_that_is_made_after_a_kill_is_not_the_one_that_was_removed(joined
     with pytest.raises(Killed):
         MemorySync(joined.two, kill).run()
     joined.write(joined.two, "memory/2026-11-17.md", "- met Cy\n")
-    joined.sync(joined.two)
-    joined.sync(joined.one)
+    joined.sync(joined.two, joined.one)
     for loaded in (joined.one, joined.two):
         assert sorted(joined.path(loaded, "memory/b.md").read_text().splitlines()) == ["- met Bo", "- own"]
         assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Cy\n"
@@ -480,13 +472,8 @@ def test_leaving_takes_the_machine_off_the_list_and_keeps_the_notes(joined: Pair
 @pytest.mark.parametrize(
     ("url", "found"),
     [
-        ("/a/b", True),
-        ("file:///a", True),
-        ("a/b:c", True),
-        ("~/x", True),
-        ("git@h:a", False),
-        ("ssh://h/a", False),
-        ("https://h/a", False),
+        ("/a/b", True), ("file:///a", True), ("a/b:c", True), ("~/x", True),
+        ("git@h:a", False), ("ssh://h/a", False), ("https://h/a", False),
     ],
 )  # fmt: skip
 def test_a_folder_on_this_machine_is_told_from_a_server(url: str, found: bool) -> None:
@@ -520,6 +507,23 @@ MemorySync(load_home(Path(sys.argv[1])), step).run()
 """
 
 
+def kill(home: Path, url: str, step: int, *tracer: str) -> bool:
+    """Kill a sync at a step, or as a tracer does; False if it was over before."""
+    command = [*tracer, sys.executable, "-B", "-c", KILLED, str(home), str(step)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=env, stderr=subprocess.DEVNULL, check=False)
+    for lock in Path(url).rglob("*.lock"):
+        # What a git of the remote has left when it was killed is not for every machine to remove.
+        lock.unlink()
+    return done.returncode != 0
+
+
+def trace(call: str, number: int, *options: str) -> tuple[str, ...]:
+    """Return the command that runs a program and kills it at a system call."""
+    inject = f"inject=?{call}:signal=KILL:when={number}"
+    return "strace", *options, "-qq", "-o", os.devnull, "-e", f"trace=?{call}", "-e", inject
+
+
 def survives_kill(folder: Path, step: int, *tracer: str) -> bool:
     """Kill a sync, check that the next ones finish it; False if it was over before it was to be killed."""
     pair = Pair(folder)
@@ -535,24 +539,18 @@ def survives_kill(folder: Path, step: int, *tracer: str) -> bool:
     pair.write(pair.one, "memory/b.md", "- four\n- six\n")
     pair.sync(pair.one)
     pair.write(pair.two, "memory/a.md", "- two\n- three\n- seven\n")
-    command = [*tracer, sys.executable, "-B", "-c", KILLED, str(folder / "two"), str(step)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=env, stderr=subprocess.DEVNULL, check=False)
-    for lock in Path(pair.url).rglob("*.lock"):
-        # What a git of the remote has left when it was killed is not for every machine to remove.
-        lock.unlink()
+    is_killed = kill(folder / "two", pair.url, step, *tracer)
     pair.write(pair.two, "memory/d.md", "- eight\n")
     # An agent edits a note that was to be removed, or makes it anew.
     pair.write(pair.two, "memory/e.md", "- eleven\n")
-    pair.sync(pair.two)
-    pair.sync(pair.one)
+    pair.sync(pair.two, pair.one)
     for loaded in (pair.one, pair.two):
         notes = {path.name: path.read_text() for path in pair.path(loaded, "memory").rglob("*.md")}
         assert sorted(notes) == ["b.md", "c.md", "d.md", "e.md", "f.md"], (step, tracer)
         assert (notes["e.md"], notes["f.md"]) == ("- eleven\n", "- ten\n"), (step, tracer)
         assert sorted(notes["c.md"].split()) == sorted(["-", "two", "-", "five", "-", "seven"]), (step, tracer)
         assert notes["b.md"] == "- four\n- six\n"
-    return done.returncode != 0
+    return is_killed
 
 
 def test_a_sync_that_is_killed_at_any_step_is_finished_by_the_next(tmp_path: Path) -> None:
@@ -579,9 +577,7 @@ def test_a_sync_that_is_killed_at_any_system_call_is_finished_by_the_next(
     """Of each call that changes something, the first is killed, then the second, until the sync makes no more."""
     kills = 0
     while kills < 400:
-        inject = f"inject=?{call}:signal=KILL:when={kills + 1}"
-        tracer = ("strace", *follows, "-qq", "-o", os.devnull, "-e", f"trace=?{call}", "-e", inject)
-        if not survives_kill(tmp_path / str(kills), 0, *tracer):
+        if not survives_kill(tmp_path / str(kills), 0, *trace(call, kills + 1, *follows)):
             break
         shutil.rmtree(tmp_path / str(kills))
         kills += 1
@@ -593,23 +589,8 @@ class KilledHistory(RealHistory):
     def sync(self, machine: Machine, turn: int) -> None:
         assert isinstance(machine, RealMachine)
         call, number = self.random.choice(CALLS), self.random.randint(1, 6)
-        inject = f"inject=?{call}:signal=KILL:when={number}"
-        tracer = (
-            "strace",
-            *self.random.choice(((), ("-f",))),
-            "-qq",
-            "-o",
-            os.devnull,
-            "-e",
-            f"trace=?{call}",
-            "-e",
-            inject,
-        )
-        command = [*tracer, sys.executable, "-B", "-c", KILLED, str(machine.root.parent), "0"]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self.kills += subprocess.run(command, env=env, stderr=subprocess.DEVNULL, check=False).returncode != 0
-        for lock in Path(MemorySync(machine.loaded).state["url"]).rglob("*.lock"):
-            lock.unlink()
+        tracer = trace(call, number, *self.random.choice(((), ("-f",))))
+        self.kills += kill(machine.root.parent, MemorySync(machine.loaded).state["url"], 0, *tracer)
 
 
 @pytest.mark.soak
