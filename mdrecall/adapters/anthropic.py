@@ -60,8 +60,10 @@ def memory_tool(memory: Memory, **options: Any) -> "BetaAbstractMemoryTool":
     files = memory_commands(memory)
 
     class MemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc]
-        def call(self, input: object) -> str:
-            text, is_error = files.run(_fields(input))
+        def call(self, input: Any) -> str:
+            # The client library calls it with an object of its own, or with what the model wrote.
+            command = input.model_dump(exclude_unset=True) if hasattr(input, "model_dump") else input
+            text, is_error = files.run(command)
             if is_error:
                 raise ToolError(text)
             return text
@@ -90,8 +92,3 @@ def async_memory_tool(memory: Memory, **options: Any) -> "BetaAsyncAbstractMemor
             return str(await asyncio.to_thread(tool.clear_all_memory))
 
     return AsyncMemoryTool(**options)
-
-
-def _fields(command: Any) -> Any:
-    """Return a command of the client library as a dictionary, as it came from the model."""
-    return command.model_dump(exclude_unset=True) if hasattr(command, "model_dump") else command

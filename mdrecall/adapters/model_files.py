@@ -1,30 +1,30 @@
-"""The files that a model keeps for itself: six commands on one folder of the workspace, as Anthropic's memory tool has.
+"""The files that a model keeps for itself: the six commands of Anthropic's memory tool, on one folder of the workspace.
 
-A model's ``/memories`` is that folder, and it reaches nothing else. Every file in it is a note, so a file whose name
-does not end with ``.md`` gets that ending on the disk: ``plan.txt`` is ``plan.txt.md``. Where that name would be the
-one of another file of the model, or one that agents read as instructions, it ends with ``~.md``: ``plan`` is
-``plan~.md``. The model sees its own names. What others put there under another ending is neither shown nor changed.
+The model calls that folder ``/memories`` and can reach nothing else. Every file in it is a note, so its name on the
+disk ends with ``.md``: ``plan.txt`` is ``plan.txt.md``. If another file of the model may have that name, or agents
+read files of that name as instructions, it ends with ``~.md``: ``plan`` is ``plan~.md``. The model sees only its own
+names. Files that others put there under another ending are neither shown nor changed.
 """
 
 import os
 import re
 import stat
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from mdrecall import platform
 from mdrecall.adapters._shared import try_again
-from mdrecall.errors import ArgumentError, FileBusy, FileChanged, RecallError, SymlinkRefused
+from mdrecall.errors import ArgumentError, FileChanged, RecallError, SymlinkRefused
 from mdrecall.life.curate import Curator
 from mdrecall.memory import Memory
 from mdrecall.notes.editing import hash_content, open_folder, remove_note, replace_content, sync_folder, write_error
 from mdrecall.notes.files import AGENT_FILES
-from mdrecall.notes.notes import create_file
+from mdrecall.notes.notes import OTHER_ENDING, create_file, has_bad_characters
 from mdrecall.notes.opening import find_status, list_folder, open_parent, read_below
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING
@@ -32,6 +32,7 @@ from mdrecall.sync.soon import start_soon
 from mdrecall.text.annotations import MODEL_FOLDER
 from mdrecall.tools.toolset import message_with_action, to_valid_text
 
+_COMMANDS = ("view", "create", "str_replace", "insert", "delete", "rename")
 _ROOT = "/memories"
 #: Files and folders. A model lists them all before it works, and each of them makes every search a little slower.
 MAX_ENTRIES = 1000
@@ -44,30 +45,20 @@ _MAX_NAMED_LINES = 1000
 _MAX_LINES = 999_999
 #: A marker at the end of the name on the disk, which is not part of the model's name.
 _MARK = "~"
-#: A number after a point, as in ``release 1.2``, is not a file ending.
-_OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
 _ESCAPE = re.compile(r"\\|%2e|%2f|%5c", re.IGNORECASE)
 _FORGOTTEN = "The user had some of this forgotten: it is stored as [forgotten]."
-_UNITS = ("B", "K", "M", "G")
 
 
 class ModelFiles:
-    """The six commands for the files of a model: ``view``, ``create``, ``str_replace``, ``insert``, ``delete``,
-    ``rename``."""
+    """The commands for the files of a model."""
 
     def __init__(self, memory: Memory) -> None:
         self._settings = memory.settings
         self._workspace = memory.settings.workspace
         self._curator = Curator(memory)
         self._forgotten = open_tombstones(memory.settings)
-        self._commands: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-            "view": self._view,
-            "create": self._create,
-            "str_replace": self._replace,
-            "insert": self._insert,
-            "delete": self._delete,
-            "rename": self._rename,
-        }
+        calls = (self._view, self._create, self._replace, self._insert, self._delete, self._rename)
+        self._commands = dict(zip(_COMMANDS, calls, strict=True))
 
     def run(self, command: Mapping[str, Any]) -> tuple[str, bool]:
         """Run a command and return the text for the model, and True if that is an error; nothing is raised."""
@@ -88,143 +79,114 @@ class ModelFiles:
 
     def clear(self) -> str:
         """Move every file into the trash."""
-        self._trash(MODEL_FOLDER)
+        self._trash(MODEL_FOLDER, is_folder=True)
         start_soon(self._settings)
         return "All memory cleared"
 
     def _view(self, command: Mapping[str, Any]) -> str:
         path = _read_text(command, "path")
-        inside, found = self._find(path)
-        if not inside:
-            raise _refuse(f"The path {path} does not exist. Please provide a valid path.")
-        if found is None or stat.S_ISDIR(found.st_mode):
-            return self._view_folder(path, inside, found)
+        inside, is_folder = self._find_existing(path)
+        if is_folder:
+            return self._view_folder(path, inside)
         lines = self._read(path, inside)[1].split("\n")
         if len(lines) > _MAX_LINES:
             raise _refuse(f"File {path} exceeds maximum line limit of 999,999 lines.")
         first, last = _read_range(command.get("view_range"), len(lines))
         return f"Here's the content of {path} with line numbers:\n{_number(lines, first, last)}"
 
-    def _view_folder(self, path: str, inside: str, found: os.stat_result | None) -> str:
+    def _view_folder(self, path: str, inside: str) -> str:
+        found = find_status(self._workspace, inside)
         rows = [f"{_format_size(found.st_size if found else 0)}\t{path}"]
-        for name, disk_name, about in self._list(inside):
-            is_folder = stat.S_ISDIR(about.st_mode)
-            rows.append(f"{_format_size(about.st_size)}\t{path}/{name}{'/' * is_folder}")
-            for below, _, status in self._list(f"{inside}/{disk_name}") if is_folder else ():
-                end = "/" * stat.S_ISDIR(status.st_mode)
-                rows.append(f"{_format_size(status.st_size)}\t{path}/{name}/{below}{end}")
+        for shown, _, about in self._walk(path, inside, levels=2):
+            rows.append(f"{_format_size(about.st_size)}\t{shown}{'/' * stat.S_ISDIR(about.st_mode)}")
         about_all = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
         return "\n".join([about_all, *rows])
 
     def _create(self, command: Mapping[str, Any]) -> str:
         path, text = _read_text(command, "path"), _read_text(command, "file_text")
-        parts = _split(path)
-        if not parts or self._find(path)[0]:
+        if self._find(path)[0]:
             raise _refuse(f"File {path} already exists")
-        self._require_folders(parts)
-        inside = self._place(parts)
+        inside = self._place_new(path)
         masked = self._mask(text, inside)
         self._check_room(path, len(masked.encode()), is_new=True)
-        try:
-            create_file(self._workspace, inside, masked.encode(), shown=path)
-        except FileBusy as error:
-            raise _refuse(f"File {path} already exists") from error
+        create_file(self._workspace, inside, masked.encode(), shown=path)
         return _say(f"File created successfully at: {path}", masked != text)
 
     def _replace(self, command: Mapping[str, Any]) -> str:
         path, old, new = (_read_text(command, name) for name in ("path", "old_str", "new_str"))
-        place = 0
 
-        def replace(text: str) -> str:
-            nonlocal place
-            place = text.find(old)
-            if place < 0:
+        def replace(text: str) -> tuple[str, int]:
+            count = text.count(old)
+            if not count:
                 message = f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
                 raise _refuse(message)
-            if text.count(old) > 1:
+            if count > 1:
                 # Places that overlap count each.
                 places = islice(re.finditer(f"(?={re.escape(old)})", text), _MAX_NAMED_LINES)
                 lines = ", ".join(str(text.count("\n", 0, each.start()) + 1) for each in places)
                 message = f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}."
                 raise _refuse(f"{message} Please ensure it is unique")
-            return text[:place] + new + text[place + len(old) :]
+            return text.replace(old, new), text.count("\n", 0, text.find(old))
 
-        text, is_masked = self._edit(path, replace)
-        lines, changed = text.split("\n"), text.count("\n", 0, place)
+        text, changed, is_masked = self._edit(path, replace)
         said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+        lines = text.split("\n")
         return _say(f"{said}\n{_number(lines, max(0, changed - 2), changed + 3)}", is_masked)
 
     def _insert(self, command: Mapping[str, Any]) -> str:
         path, new = _read_text(command, "path"), _read_text(command, "insert_text")
         at = _read_number(command.get("insert_line"), "insert_line")
 
-        def insert(text: str) -> str:
-            lines = text.split("\n")
-            if not lines[-1]:
-                lines.pop()
+        def insert(text: str) -> tuple[str, int]:
+            lines = text.removesuffix("\n").split("\n") if text else []
             if not 0 <= at <= len(lines):
                 message = f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
                 raise _refuse(message)
             lines.insert(at, new.rstrip("\n"))
-            joined = "\n".join(lines)
-            return joined if joined.endswith("\n") else f"{joined}\n"
+            return "\n".join(lines).removesuffix("\n") + "\n", at
 
-        _, is_masked = self._edit(path, insert)
+        *_, is_masked = self._edit(path, insert)
         return _say(f"The file {path} has been edited.", is_masked)
 
     def _delete(self, command: Mapping[str, Any]) -> str:
         path = _read_text(command, "path")
         if not _split(path):
             raise _refuse(f"Cannot delete the {_ROOT} directory itself")
-        inside, found = self._find(path)
-        if not found:
-            raise _refuse(f"The path {path} does not exist")
-        is_left = self._trash(inside)
-        left = " It holds other files, which were left there." if is_left else ""
-        return f"Successfully deleted {path}{'.' if left else ''}{left}"
+        inside, is_folder = self._find_existing(path, advice="")
+        self._trash(inside, is_folder=is_folder)
+        left = ". It holds other files, which were left there." if find_status(self._workspace, inside) else ""
+        return f"Successfully deleted {path}{left}"
 
     def _rename(self, command: Mapping[str, Any]) -> str:
         old, new = _read_text(command, "old_path"), _read_text(command, "new_path")
-        parts, new_parts = _split(old), _split(new)
+        parts, taken = _split(old), self._find(new)[0]
         if not parts:
             raise _refuse(f"Cannot rename the {_ROOT} directory itself")
-        if not new_parts or self._find(new)[0]:
+        if taken:
             raise _refuse(f"The destination {new} already exists")
-        inside, found = self._find(old)
-        if not found:
-            raise _refuse(f"The path {old} does not exist")
-        self._require_folders(new_parts)
-        said, is_masked = f"Successfully renamed {old} to {new}", False
-        if not stat.S_ISDIR(found.st_mode):
-            is_masked = self._move_file(old, inside, new, self._place(new_parts), found)
-        elif new_parts[: len(parts)] == parts:
+        inside, is_folder = self._find_existing(old, advice="")
+        target, is_masked = self._place_new(new, is_folder=is_folder), False
+        if not is_folder:
+            is_masked = try_again(old, partial(self._move_file, old, inside, new, target))
+        elif target.startswith(f"{inside}/"):
             raise _refuse(f"The path {old} cannot be moved into itself")
         else:
-            self._move_folder(inside, new, self._place(new_parts, is_folder=True))
-        return _say(said, is_masked)
+            self._move_folder(inside, new, target)
+        return _say(f"Successfully renamed {old} to {new}", is_masked)
 
-    def _move_file(self, old: str, inside: str, new: str, target: str, found: os.stat_result) -> bool:
+    def _move_file(self, old: str, inside: str, new: str, target: str) -> bool:
         """Move a file to a new name; True if what was forgotten in it is masked now."""
-
-        def move() -> bool:
-            data, text = self._read(old, inside)
-            masked = self._mask(text, target).encode()
-            try:
-                create_file(self._workspace, target, masked, like=found, shown=new)
-                remove_note(self._workspace, inside, hash_content(data))
-            except FileBusy as error:
-                raise _refuse(f"The destination {new} already exists") from error
-            except FileChanged:
-                remove_note(self._workspace, target, hash_content(masked))
-                raise
-            return masked != data
-
-        return try_again(old, move)
+        data, text = self._read(old, inside)
+        masked = self._mask(text, target).encode()
+        create_file(self._workspace, target, masked, like=find_status(self._workspace, inside), shown=new)
+        try:
+            remove_note(self._workspace, inside, hash_content(data))
+        except FileChanged:
+            remove_note(self._workspace, target, hash_content(masked))
+            raise
+        return masked != data
 
     def _move_folder(self, inside: str, new: str, target: str) -> None:
-        longest = max((len(path) for path, _ in self._walk(inside)), default=0)
-        if longest - len(inside) + len(target) > _MAX_PATH:
-            raise _refuse(f"The paths of some files in {new} would be longer than {_MAX_PATH:,} characters")
         above, name = open_parent(self._workspace, inside, shown=new)
         try:
             with open_folder(self._workspace, target.rpartition("/")[0]) as folder:
@@ -233,21 +195,22 @@ class ModelFiles:
         finally:
             os.close(above)
 
-    def _edit(self, path: str, change: Callable[[str], str]) -> tuple[str, bool]:
-        """Change the text of a file; return what it is now, and True if some of that is masked."""
-        inside, found = self._find(path)
-        if not inside:
-            raise _refuse(f"The path {path} does not exist. Please provide a valid path.")
-        if found is None or stat.S_ISDIR(found.st_mode):
+    def _edit(self, path: str, change: Callable[[str], tuple[str, int]]) -> tuple[str, int, bool]:
+        """Change the text of a file. Return what it is now, the changed line, and True if some of it is masked.
+
+        ``change`` returns the new text and that line.
+        """
+        inside, is_folder = self._find_existing(path)
+        if is_folder:
             raise _refuse(f"The path {path} is not a file.")
 
-        def edit() -> tuple[str, bool]:
+        def edit() -> tuple[str, int, bool]:
             data, text = self._read(path, inside)
-            changed = change(text)
+            changed, line = change(text)
             masked = self._mask(changed, inside)
             self._check_room(path, len(masked.encode()), len(data))
             replace_content(self._workspace, inside, masked.encode(), hash_content(data))
-            return masked, masked != changed
+            return masked, line, masked != changed
 
         return try_again(path, edit)
 
@@ -263,41 +226,41 @@ class ModelFiles:
     def _mask(self, text: str, inside: str) -> str:
         return self._forgotten.load().mask(text, inside)
 
-    def _trash(self, inside: str) -> bool:
-        """Move a file, or all that a folder holds, into the trash; True if something else is left in the folder."""
-        found = find_status(self._workspace, inside)
-        for path, about in reversed([(inside, found), *self._walk(inside)] if found else []):
-            if not stat.S_ISDIR(about.st_mode):
-                try_again(path, partial(self._trash_file, path))
-                continue
-            above, name = open_parent(self._workspace, path, shown=path)
-            # It is not empty if others keep something in it.
-            with suppress(OSError):
-                platform.rmdir(name, dir_fd=above)
-            os.close(above)
-        return find_status(self._workspace, inside) is not None
-
-    def _trash_file(self, inside: str) -> None:
-        self._curator.delete(inside, self._curator.read(inside).hash, datetime.now(UTC))
+    def _trash(self, inside: str, *, is_folder: bool) -> None:
+        """Move a file, or all that a folder holds, into the trash. A folder that holds files of others stays."""
+        if not is_folder:
+            try_again(inside, lambda: self._curator.delete(inside, self._curator.read(inside).hash, datetime.now(UTC)))
+            return
+        for _, path, about in self._walk("", inside, levels=1):
+            self._trash(path, is_folder=stat.S_ISDIR(about.st_mode))
+        with suppress(OSError):
+            os.rmdir(os.path.join(self._workspace, inside))
 
     def _check_room(self, path: str, size: int, before: int = 0, *, is_new: bool = False) -> None:
         """Refuse a file that is too large, or one more than the folder may hold."""
         most = self._settings.mdrecall.max_file_bytes
         if size > most:
             raise _refuse(f"File {path} would have more than {most:,} bytes. Nothing was written; split it.")
-        entries, total = int(is_new), size - before
-        for _, about in self._walk(MODEL_FOLDER):
-            entries += 1
-            total += 0 if stat.S_ISDIR(about.st_mode) else about.st_size
-            if entries > MAX_ENTRIES and is_new:
-                raise _refuse(f"{_ROOT} has {MAX_ENTRIES:,} files and folders; delete some first. Nothing was written.")
-            if total > MAX_BYTES and size > before:
-                raise _refuse(f"{_ROOT} would have more than {MAX_BYTES:,} bytes; delete some files first.")
+        entries = [about for *_, about in self._walk(_ROOT, MODEL_FOLDER)]
+        if is_new and len(entries) >= MAX_ENTRIES:
+            raise _refuse(f"{_ROOT} has {MAX_ENTRIES:,} files and folders; delete some first. Nothing was written.")
+        total = size - before + sum(about.st_size for about in entries if stat.S_ISREG(about.st_mode))
+        if total > MAX_BYTES and size > before:
+            raise _refuse(f"{_ROOT} would have more than {MAX_BYTES:,} bytes; delete some files first.")
 
-    def _find(self, path: str) -> tuple[str, os.stat_result | None]:
-        """Return the place of a file or folder in the workspace, empty if there is none, and its status."""
+    def _find_existing(self, path: str, *, advice: str = ". Please provide a valid path.") -> tuple[str, bool]:
+        inside, is_folder = self._find(path)
+        if not inside:
+            raise _refuse(f"The path {path} does not exist{advice}")
+        return inside, is_folder
+
+    def _find(self, path: str) -> tuple[str, bool]:
+        """Return where a file or folder is in the workspace, empty if there is none, and True for a folder."""
         parts = _split(path)
-        for is_kind, is_folder in ((stat.S_ISDIR, True), (stat.S_ISREG, False)):
+        if not parts:
+            # It counts as a folder before anything is in it.
+            return MODEL_FOLDER, True
+        for is_folder, is_kind in ((True, stat.S_ISDIR), (False, stat.S_ISREG)):
             inside = self._place(parts, is_folder=is_folder)
             try:
                 found = find_status(self._workspace, inside)
@@ -306,34 +269,29 @@ class ModelFiles:
             if found and stat.S_ISLNK(found.st_mode):
                 raise _escape(path)
             if found and is_kind(found.st_mode):
-                return inside, found
-            if not parts:
-                # It counts as a folder before anything is in it.
-                return MODEL_FOLDER, None
-        return "", None
+                return inside, is_folder
+        return "", False
 
-    def _require_folders(self, parts: Sequence[str]) -> None:
-        """Refuse a path that leads through a file."""
+    def _place_new(self, path: str, *, is_folder: bool = False) -> str:
+        """Return where a new file or folder goes; refuse a path that leads through a file."""
+        parts = _split(path)
         for count in range(1, len(parts)):
             above = "/".join((_ROOT, *parts[:count]))
-            _, found = self._find(above)
-            if found and not stat.S_ISDIR(found.st_mode):
+            inside, leads_on = self._find(above)
+            if inside and not leads_on:
                 raise _refuse(f"The path {above} is not a directory")
+        return self._place(parts, is_folder=is_folder)
 
-    def _place(self, parts: Sequence[str], *, is_folder: bool = False) -> str:
+    def _place(self, parts: Sequence[str], *, is_folder: bool) -> str:
         """Return the path in the workspace of what a model calls by these names."""
-        names = [MODEL_FOLDER, *map(self._folder_name, parts)]
-        return "/".join(names if is_folder else [*names[:-1], _file_name(parts[-1])])
+        *above, last = parts
+        name = self._folder_name(last) if is_folder else _file_name(last)
+        return "/".join((MODEL_FOLDER, *map(self._folder_name, above), name))
 
     def _folder_name(self, shown: str) -> str:
+        """Return the name on the disk of a folder that the model calls like this."""
         is_marked = shown.endswith(_MARK) or shown.lower() in self._settings.mdrecall.ignore
         return shown + _MARK * is_marked
-
-    def _list(self, inside: str) -> list[tuple[str, str, os.stat_result]]:
-        """Return what a folder holds, by the model's names: each with the name on the disk and the status."""
-        found = list_folder(self._workspace, inside)
-        named = [(self._shown_name(name, about), name, about) for name, about in found]
-        return sorted((each for each in named if each[0]), key=lambda each: each[0])
 
     def _shown_name(self, name: str, about: os.stat_result) -> str:
         """Return how a model calls a file or folder; empty if it is not one of the model's."""
@@ -345,14 +303,17 @@ class ModelFiles:
         shown = _file_shown(name) if stat.S_ISREG(about.st_mode) and name.endswith(NOTE_ENDING) else ""
         return shown if shown and _file_name(shown) == name else ""
 
-    def _walk(self, inside: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield every file and folder of the model below a folder, a folder before what it holds."""
-        waiting = [inside]
-        while waiting:
-            above = waiting.pop()
-            for _, name, about in self._list(above):
-                yield f"{above}/{name}", about
-                waiting += [f"{above}/{name}"] if stat.S_ISDIR(about.st_mode) else []
+    def _walk(self, path: str, inside: str, levels: int = _MAX_PATH // 2) -> Iterator[tuple[str, str, os.stat_result]]:
+        """Yield what the model has in a folder, in the order of names, each before what it holds.
+
+        Each comes with its path for the model, its path in the workspace, and its status.
+        """
+        found = [(self._shown_name(name, about), name, about) for name, about in list_folder(self._workspace, inside)]
+        for shown, name, about in sorted(found, key=itemgetter(0)):
+            if shown:
+                yield f"{path}/{shown}", f"{inside}/{name}", about
+            if shown and levels > 1 and stat.S_ISDIR(about.st_mode):
+                yield from self._walk(f"{path}/{shown}", f"{inside}/{name}", levels - 1)
 
 
 def _split(path: str) -> list[str]:
@@ -369,7 +330,7 @@ def _split(path: str) -> list[str]:
             raise _escape(path)
         elif part not in ("", "."):
             parts.append(part)
-    if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in path):
+    if has_bad_characters(path):
         raise _refuse(f"Path {path!r} has a character that no name may have")
     return parts
 
@@ -384,7 +345,7 @@ def _file_name(shown: str) -> str:
 def _file_shown(name: str) -> str:
     """Return how the model calls a file of this name."""
     stem = name.removesuffix(NOTE_ENDING)
-    is_own = stem.endswith(_MARK) or _OTHER_ENDING.search(stem)
+    is_own = stem.endswith(_MARK) or OTHER_ENDING.search(stem)
     return stem.removesuffix(_MARK) if is_own else name
 
 
@@ -416,9 +377,9 @@ def _read_text(command: Mapping[str, Any], name: str) -> str:
 
 def _format_size(size: int) -> str:
     """Return a size as the tool shows it: ``0B``, ``28B``, ``1.5K``, ``4K``."""
-    unit = min(max(0, size.bit_length() - 1) // 10, len(_UNITS) - 1)
+    unit = min(max(0, size.bit_length() - 1) // 10, 3)
     scaled = size / 1024**unit
-    return f"{int(scaled) if scaled == int(scaled) else format(scaled, '.1f')}{_UNITS[unit]}"
+    return f"{int(scaled) if scaled == int(scaled) else format(scaled, '.1f')}{'BKMG'[unit]}"
 
 
 def _say(text: str, is_masked: bool) -> str:

@@ -22,7 +22,7 @@ from mdrecall.types.documents import Appended
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: A number after a point, as in ``release 1.2``, is not a file ending.
-_OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
 #: The longest file name that common file systems accept.
 _MAX_NAME_BYTES = 255
 #: After this many names that are taken, another name must be given: a loop that never ends helps nobody.
@@ -105,7 +105,7 @@ def _are_good_folders(folders: Sequence[str], ignored: Container[str]) -> bool:
         name.strip() == name != ""
         and not name.startswith((".", "~"))
         and not name.endswith((".", ":"))
-        and not _has_bad_characters(name)
+        and not has_bad_characters(name)
         and name.lower() not in ignored
         and len(name.encode()) <= _MAX_NAME_BYTES
         for name in folders
@@ -194,8 +194,7 @@ def create_note(workspace: str, name: str, text: str) -> str:
         with suppress(FileBusy):
             create_file(workspace, path, text.encode("utf-8", "replace"))
             return path
-    message = f"memory/{name} exists, and so do the same names with numbers."
-    raise FileBusy(message, path=name, hint="Give another name.")
+    raise FileBusy(f"memory/{name} and the same names with numbers exist.", path=name, hint="Give another name.")
 
 
 def create_file(
@@ -238,9 +237,9 @@ def _note_name(name: str, file: str) -> str:
     problem, hint = f"{_quote(file)} is not the name of a note.", ""
     if not stem.strip() or stem.startswith("."):
         hint = _HINT
-    elif _has_bad_characters(stem):
+    elif has_bad_characters(stem):
         hint = "Leave out control characters and backslashes."
-    elif stem is name and _OTHER_ENDING.search(name):
+    elif stem is name and OTHER_ENDING.search(name):
         problem, hint = f"{_quote(file)} is not a Markdown file (.md).", "Only .md files are written."
     elif len((stem + NOTE_ENDING).encode()) > _MAX_NAME_BYTES:
         problem, hint = f"The name {_quote(file)} is too long.", "Give a shorter one."
@@ -251,7 +250,8 @@ def _note_name(name: str, file: str) -> str:
     return stem + NOTE_ENDING
 
 
-def _has_bad_characters(name: str) -> bool:
+def has_bad_characters(name: str) -> bool:
+    """True if a name has a backslash, or a character that breaks a line, hides, or changes how the name is read."""
     return "\\" in name or any(char in _INVISIBLE or unicodedata.category(char) in _BAD_CATEGORIES for char in name)
 
 

@@ -138,6 +138,7 @@ class TestCommands:
         assert model.names() == ["new/a.md", "new/sub/b.md"]
         for old, new, why in (
             ("/memories", "/memories/x", "Cannot rename the /memories directory itself"),
+            ("/memories", "/memories/../x", "Path /memories/../x would escape /memories directory"),
             ("/memories/x", "/memories/y", "The path /memories/x does not exist"),
             ("/memories/new/a.md", "/memories/new/sub", "The destination /memories/new/sub already exists"),
             ("/memories/new", "/memories/new/sub/x", "The path /memories/new cannot be moved into itself"),
