@@ -1,13 +1,14 @@
 """Items of a store as notes: one Markdown file for each, which a person can read and edit, and any JSON value fits.
 
 An item is ``memory/store/<label>/<label>/<key>.md``. Its front matter has one line for each field of the value; a field
-that is a text, such as ``text`` or ``content``, is the body. What others change in the file is the value from then on:
-a line that is gone is a field that is gone. In names, everything but letters, digits, ``-`` and ``_`` is
-percent-encoded; a name that is too long, or that another item has on a disk that ignores case, ends with a hash.
+that is a text, such as ``text`` or ``content``, is the body. A change in the file changes the value: a line that is
+gone is a field that is gone. In names, everything but letters, digits, ``-`` and ``_`` is percent-encoded. A name that
+is too long, or that another item has on a disk that ignores case, ends with a hash.
 """
 
 import json
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -19,14 +20,15 @@ from urllib.parse import unquote
 from mdrecall.adapters._shared import try_again
 from mdrecall.engine.open import follow_files
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, ReadError
+from mdrecall.life.curate import remove_empty_folders
 from mdrecall.memory import Memory
+from mdrecall.notes.clock import read_moment
 from mdrecall.notes.editing import change_error, hash_content, remove_note, replace_content
 from mdrecall.notes.files import AGENT_FILES, MemoryFiles
 from mdrecall.notes.notes import create_file
 from mdrecall.notes.opening import find_status, open_below, read_below, stamp_of
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, compile_later
-from mdrecall.sync.soon import start_soon
 from mdrecall.text.annotations import STORE_FOLDER
 from mdrecall.text.tombstones import FORGOTTEN, Tombstones
 from mdrecall.types.documents import Listing, Stamp
@@ -41,15 +43,12 @@ _MAX_PATH = 2000
 _LINE = "- "
 #: Control characters that an editor may change or not show, and half characters, which no file can have.
 _UNSAFE = compile_later("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-_HALVES = compile_later("[\ud800-\udfff]")
-#: How many items are cached, so that a search need not read their files again.
-_MAX_KEPT = 20_000
+#: What is percent-encoded in a name. Some disks store composed characters in another way; those of such a name are too.
+_ODD, _ODD_OR_FOREIGN = compile_later(r"[^\w-]"), compile_later(r"[^\w-]", re.ASCII)
 
 
 class StoredItem:
     """An item as its file has it."""
-
-    __slots__ = ("created", "hash", "index", "inside", "key", "namespace", "read", "ttl", "updated", "value")
 
     def __init__(self, inside: str, namespace: tuple[str, ...], key: str, value: dict[str, Any], at: datetime) -> None:
         self.inside = inside
@@ -71,37 +70,41 @@ class ItemFiles:
         self._forgotten = open_tombstones(memory.settings)
         files = MemoryFiles(memory.settings, os.sep, only=STORE_FOLDER)
         self._files = follow_files(memory.settings, files) or files
-        self._kept: dict[str, tuple[Stamp, str, StoredItem]] = {}
+        self._kept: dict[str, tuple[object, StoredItem]] = {}
         self._listed: tuple[Listing, str, list[StoredItem]] | None = None
 
     def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
         """Return an item; None if it is missing or has expired. Raise a ``ReadError`` if its file cannot be read."""
-        forgotten = self._forgotten.load()
+        self._forgotten.load()
         for inside in self._places(namespace, key):
             about = find_status(self._workspace, inside)
             if about and stat.S_ISREG(about.st_mode):
                 with suppress(FileMissing):
-                    found = self._load(inside, stamp_of(about), forgotten)
+                    found = self._load(inside, stamp_of(about))
                     if (found.namespace, found.key) == (namespace, key) and self._is_alive(found):
                         return found
         return None
 
-    def put(
-        self, namespace: tuple[str, ...], key: str, value: Mapping[str, Any], *, index: Any = None,
-        ttl: float | None = None,
-    ) -> None:  # fmt: skip
-        """Write an item; raise ``ArgumentError`` if the value is not JSON."""
-        masked = _mask(_copy(key, value), self._forgotten.load())
+    def put(self, op: Any) -> None:
+        """Write the item of a put of LangGraph; raise ``ArgumentError`` if its value is not JSON."""
+        namespace, key = op.namespace, op.key
+        try:
+            value = json.loads(json.dumps(dict(op.value), allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ArgumentError(f"The value of {key!r} is not JSON: {error}.", name="value") from error
+        masked = _mask(value, self._forgotten.load())
 
         def write() -> None:
-            before = self.get(namespace, key)
-            inside = before.inside if before else self._find_free(namespace, key)
+            before, (first, second) = self.get(namespace, key), self._places(namespace, key)
+            inside = before.inside if before else second if find_status(self._workspace, first) else first
             item = StoredItem(inside, namespace, key, masked, datetime.now(UTC))
             item.created = before.created if before else item.updated
-            item.index, item.ttl = index, ttl
-            data = dump_item(item).encode()
+            item.index, item.ttl = op.index, op.ttl
+            data = dump_item(item)
             if len(data) > self._settings.mdrecall.max_file_bytes:
                 raise ArgumentError(f"The value of {key!r} is too large: {len(data):,} bytes.", name="value")
+            if len(inside.encode()) > _MAX_PATH:
+                raise ArgumentError(f"The namespace of {key[:80]!r} is too long for a path.", name="namespace")
             if before:
                 replace_content(self._workspace, inside, data, before.hash)
             else:
@@ -146,34 +149,18 @@ class ItemFiles:
         """Return the folder of a namespace in the workspace."""
         return "/".join((STORE_FOLDER, *(self._encode(label, is_folder=True) for label in namespace)))
 
-    def start_sync(self) -> None:
-        """Start a sync with other machines soon, if that is set up."""
-        start_soon(self._settings)
-
     def _places(self, namespace: tuple[str, ...], key: str) -> tuple[str, str]:
         """Return the path of an item, and the one that it has if that one is another item's."""
         folder, name = self.folder(namespace), self._encode(key)
         digest = hash_content("\0".join((*namespace, key)).encode("utf-8", "surrogatepass"))[:16]
         return f"{folder}/{name}{NOTE_ENDING}", f"{folder}/{name[:_MAX_NAME]}~{digest}{NOTE_ENDING}"
 
-    def _find_free(self, namespace: tuple[str, ...], key: str) -> str:
-        first, second = self._places(namespace, key)
-        inside = second if find_status(self._workspace, first) else first
-        if len(inside.encode()) > _MAX_PATH:
-            raise ArgumentError(f"The namespace of {key[:80]!r} is too long for a path.", name="namespace")
-        return inside
-
     def _encode(self, name: str, *, is_folder: bool = False) -> str:
         """Return a name for a file or folder, from which this one can be read."""
-        is_composed = unicodedata.normalize("NFC", name) == name
-        encoded = "".join(
-            char if char in "-_" or (char.isalnum() and (char.isascii() or is_composed)) else _quote(char)
-            for char in name
-        )
-        taken = (
-            self._settings.mdrecall.ignore if is_folder else [each.removesuffix(NOTE_ENDING) for each in AGENT_FILES]
-        )
-        if encoded.casefold() in taken:
+        odd = _ODD if unicodedata.is_normalized("NFC", name) else _ODD_OR_FOREIGN
+        encoded = odd.sub(_percent_encode, name)
+        ignored, agent_files = self._settings.mdrecall.ignore, [each.removesuffix(NOTE_ENDING) for each in AGENT_FILES]
+        if encoded.casefold() in (ignored if is_folder else agent_files):
             # It would not be searched, or be read as instructions.
             encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
         if len(encoded.encode()) > _MAX_NAME or not encoded:
@@ -183,18 +170,18 @@ class ItemFiles:
 
     def _list_all(self) -> list[StoredItem]:
         """Return every item, the last changed first. While nothing has changed, that is the same list."""
-        listing, forgotten = self._files.scan(), self._forgotten.load()
+        listing, masks = self._files.scan(), self._forgotten.load().fingerprint
         listed = self._listed
-        if listed and listed[0] is listing and listed[1] == forgotten.fingerprint:
+        if listed and listed[0] is listing and listed[1] == masks:
             return listed[2]
         for inside in self._kept.keys() - listing.stamps.keys():
             self._kept.pop(inside, None)
         items: list[StoredItem] = []
         for inside, stamp in listing.stamps.items():
             with suppress(ReadError):
-                items += [self._load(inside, stamp, forgotten)]
+                items.append(self._load(inside, stamp))
         items.sort(key=lambda item: (-item.updated.timestamp(), item.namespace, item.key))
-        self._listed = (listing, forgotten.fingerprint, items) if len(items) <= _MAX_KEPT else None
+        self._listed = listing, masks, items
         return items
 
     def _is_alive(self, item: StoredItem) -> bool:
@@ -205,74 +192,69 @@ class ItemFiles:
             self._remove(item)
         return False
 
-    def _load(self, inside: str, stamp: Stamp, forgotten: Tombstones) -> StoredItem:
-        """Return the item of a file. Raise a ``ReadError`` if it cannot be read."""
-        known = self._kept.get(inside)
-        if known is None or known[0] != stamp or known[1] != forgotten.fingerprint:
-            if len(self._kept) >= _MAX_KEPT:
-                self._kept.clear()
-            known = self._kept[inside] = stamp, forgotten.fingerprint, self._read(inside, stamp, forgotten)
-        return known[2]
-
-    def _read(self, inside: str, stamp: Stamp, forgotten: Tombstones) -> StoredItem:
-        max_bytes = self._settings.mdrecall.max_file_bytes
-        data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes).data
-        item = parse_item(data.decode(errors="replace"), inside, datetime.fromtimestamp(stamp[1] / 1e9, UTC))
-        item.value, item.hash = _mask(item.value, forgotten), hash_content(data)
-        return item
+    def _load(self, inside: str, stamp: Stamp) -> StoredItem:
+        """Return the item of a file, which is read again only if it has changed or something was forgotten."""
+        forgotten = self._forgotten.last
+        known, version = self._kept.get(inside), (stamp, forgotten.fingerprint)
+        if known is None or known[0] != version:
+            max_bytes = self._settings.mdrecall.max_file_bytes
+            data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes).data
+            item = parse_item(data.decode(errors="replace"), inside, datetime.fromtimestamp(stamp[1] / 1e9, UTC))
+            item.value, item.hash = _mask(item.value, forgotten), hash_content(data)
+            known = self._kept[inside] = version, item
+        return known[1]
 
     def _remove(self, item: StoredItem) -> None:
         remove_note(self._workspace, item.inside, item.hash)
         self._kept.pop(item.inside, None)
-        folder = os.path.dirname(item.inside)
-        with suppress(OSError):
-            while folder != STORE_FOLDER:
-                os.rmdir(os.path.join(self._workspace, folder))
-                folder = os.path.dirname(folder)
+        remove_empty_folders(self._workspace, item.inside)
 
 
-def dump_item(item: StoredItem) -> str:
-    """Return the text of an item's file."""
-    body = find_body(item.value)
+def dump_item(item: StoredItem) -> bytes:
+    """Return the content of an item's file."""
+    body = _find_body(item.value)
+    fields = list(item.value) if body is None or len(item.value) > 1 else None
     head = [f"namespace: {_dump(item.namespace)}", f"key: {_dump(item.key)}"]
     head += [f"created: {item.created.isoformat()}", f"updated: {item.updated.isoformat()}"]
-    head += [f"ttl: {_dump(item.ttl)}"] if item.ttl is not None else []
-    head += [f"index: {_dump(item.index)}"] if item.index is not None else []
-    head += [f"body: {_dump(body)}"] if body is not None else []
-    head += [f"fields: {_dump(list(item.value))}"] if body is None or len(item.value) > 1 else []
+    others = {"ttl": item.ttl, "index": item.index, "body": body, "fields": fields}
+    head += [f"{name}: {_dump(said)}" for name, said in others.items() if said is not None]
     lines = [f"{_LINE}{_dump(name)}: {_dump(value)}" for name, value in item.value.items() if name != body]
     head += ["values:", *lines] if lines else []
     text = "" if body is None else f"\n{item.value[body]}\n"
-    return "\n".join(["---", *head, "---", text])
+    # JSON may have half characters, which no file can: they become escapes of JSON.
+    return "\n".join(["---", *head, "---", text]).encode("utf-8", "backslashreplace")
 
 
 def parse_item(text: str, inside: str, at: datetime) -> StoredItem:
     """Return the item of a file; what its front matter does not say comes from its path and time."""
     head, text = _split(text)
-    found, value = _read_head(head)
-    body = found.get("body", None if head else "text")
-    if isinstance(body, str) and (body or text):
+    said, value = _read_head(head)
+    body = said.get("body") if head else "text"
+    if isinstance(body, str):
         value[body] = text.removeprefix("\n").removesuffix("\n") if head else text
-    listed = found.get("fields")
-    fields = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    fields = _read_texts(said.get("fields"))
     if f"{_LINE}{FORGOTTEN}" in head:
         value = dict.fromkeys(fields, FORGOTTEN) | value
     value = {name: value[name] for name in fields if name in value} | value
-    labels = inside.removeprefix(f"{STORE_FOLDER}/").removesuffix(NOTE_ENDING).split("/")
-    namespace, key, ttl = (found.get(name) for name in ("namespace", "key", "ttl"))
-    is_good = isinstance(namespace, list) and all(isinstance(label, str) for label in namespace)
-    where = tuple(namespace) if is_good and namespace else tuple(map(unquote, labels[:-1]))
-    item = StoredItem(inside, where, key if isinstance(key, str) else unquote(labels[-1]), value, at)
-    item.created, item.updated = (_read_time(found.get(name), at) for name in ("created", "updated"))
+    *labels, name = map(unquote, inside.removeprefix(f"{STORE_FOLDER}/").removesuffix(NOTE_ENDING).split("/"))
+    key, ttl = said.get("key"), said.get("ttl")
+    namespace = tuple(_read_texts(said.get("namespace")) or labels)
+    item = StoredItem(inside, namespace, key if isinstance(key, str) else name, value, at)
+    item.created, item.updated = (read_moment(str(said.get(name))) or at for name in ("created", "updated"))
     with suppress(OverflowError):
         item.ttl = float(ttl) if isinstance(ttl, int | float) and not isinstance(ttl, bool) else None
-    item.index = found.get("index")
+    item.index = said.get("index")
     return item
+
+
+def _read_texts(value: Any) -> list[str]:
+    """Return a list of texts; an empty one if a value is anything else."""
+    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else []
 
 
 def _read_head(head: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the lines of a front matter say about an item, and the fields of its value; others are skipped."""
-    found: dict[str, Any] = {}
+    about: dict[str, Any] = {}
     value: dict[str, Any] = {}
     for line in head:
         with suppress(ValueError, RecursionError):
@@ -280,29 +262,19 @@ def _read_head(head: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
                 value |= json.loads(f"{{{line.removeprefix(_LINE)}}}")
             else:
                 name, _, said = line.partition(":")
-                found[name] = said.strip() if name in ("created", "updated") else json.loads(said)
-    return found, value
+                about[name] = said.strip() if name in ("created", "updated") else json.loads(said)
+    return about, value
 
 
-def find_body(value: Mapping[str, Any]) -> str | None:
+def _find_body(value: Mapping[str, Any]) -> str | None:
     """Return the field of a value that can be the body; None if there is none."""
-    texts = [name for name, text in value.items() if isinstance(text, str) and _is_plain(text)]
+    # An editor may change other texts when it saves them.
+    plain = (
+        name for name, text in value.items() if isinstance(text, str) and text.strip() and not _UNSAFE.search(text)
+    )
+    texts = list(plain)
     named = [name for name in _BODIES if name in texts]
     return named[0] if named else texts[0] if len(texts) == 1 else None
-
-
-def _copy(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a value as JSON has it; raise ``ArgumentError`` if it cannot."""
-    try:
-        copy: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
-        return copy
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ArgumentError(f"The value of {key!r} is not JSON: {error}.", name="value") from error
-
-
-def _is_plain(text: str) -> bool:
-    """True if a text is the same after an editor has saved it."""
-    return bool(text.strip()) and not _UNSAFE.search(text)
 
 
 def _split(text: str) -> tuple[list[str], str]:
@@ -314,26 +286,15 @@ def _split(text: str) -> tuple[list[str], str]:
 
 
 def _dump(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    # JSON may have half characters, which no file can.
-    return json.dumps(value) if _HALVES.search(text) else text
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _quote(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
-
-
-def _read_time(said: object, otherwise: datetime) -> datetime:
-    with suppress(ValueError, TypeError):
-        at = datetime.fromisoformat(str(said))
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
-    return otherwise
+def _percent_encode(char: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in char[0].encode("utf-8", "surrogatepass"))
 
 
 def _mask(value: Any, forgotten: Tombstones) -> Any:
     """Return a JSON value with what was forgotten masked in every text."""
-    if not forgotten:
-        return value
     if isinstance(value, str):
         return forgotten.mask(value)
     if isinstance(value, list):

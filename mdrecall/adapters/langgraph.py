@@ -1,7 +1,8 @@
 """The store of LangGraph, in which every item is a note."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import operator
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.adapters._shared import require_extra
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
+from mdrecall.sync.soon import start_soon
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
@@ -17,17 +19,16 @@ if TYPE_CHECKING:
 
 #: After more puts than this, a search would not wait until all are indexed.
 _FEW = 8
-#: How many results a query checks per requested item, without a filter and with one. If too few match, it checks up
-#: to the third number in all.
-_SHARE, _SHARE_FILTERED, _MOST = 2, 8, 1000
+#: How many results a query takes for each item that is wanted: an item may be several results, and a filter leaves some
+#: out. If that is too few, it takes up to the second number in all.
+_SHARE, _MOST = 3, 1000
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "$eq": lambda value, wanted: bool(value == wanted),
-    # A field that is missing is not different from anything.
-    "$ne": lambda value, wanted: value is not None and bool(value != wanted),
-    "$gt": lambda value, wanted: _are_ordered(value, wanted) and bool(value > wanted),
-    "$gte": lambda value, wanted: _are_ordered(value, wanted) and bool(value >= wanted),
-    "$lt": lambda value, wanted: _are_ordered(value, wanted) and bool(value < wanted),
-    "$lte": lambda value, wanted: _are_ordered(value, wanted) and bool(value <= wanted),
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
 }
 
 
@@ -72,10 +73,10 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
                 if op.value is None:
                     files.delete(op.namespace, op.key)
                 else:
-                    files.put(op.namespace, op.key, op.value, index=op.index, ttl=op.ttl)
+                    files.put(op)
             self._puts += len(puts)
             if puts:
-                files.start_sync()
+                start_soon(memory.settings)
             return results
 
         async def abatch(self, ops: Iterable[Any]) -> list[Any]:
@@ -89,7 +90,7 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
             found = files.get(op.namespace, op.key)
             if found and op.refresh_ttl:
                 files.refresh(found)
-            return Item(**_fields(found)) if found else None
+            return _make(Item, found) if found else None
 
         def _search(self, op: SearchOp) -> list[SearchItem]:
             prefix, matches = tuple(op.namespace_prefix), _match_fields(op.filter or {})
@@ -97,67 +98,67 @@ def markdown_store(memory: Memory, *, ttl: Mapping[str, Any] | None = None) -> "
             scores: Mapping[str, float] = {}
             if op.query:
                 known = {item.inside: item for item in items if item.index is not False}
-                want, items = min(op.offset + op.limit, len(known)), []
-                for most in (want * (_SHARE_FILTERED if op.filter else _SHARE), _MOST) if want else ():
-                    scores, is_all = self._rank(op.query, files.folder(prefix), most)
-                    items = [known[inside] for inside in scores if inside in known]
-                    if is_all or len(items) >= want:
-                        break
+                scores = self._rank(op.query, files.folder(prefix), known, min(op.offset + op.limit, len(known)))
+                items = [known[inside] for inside in scores]
             shown = items[op.offset : op.offset + op.limit]
             for item in shown if op.refresh_ttl else ():
                 files.refresh(item)
-            return [SearchItem(**_fields(item), score=scores.get(item.inside)) for item in shown]
+            return [_make(SearchItem, item, score=scores.get(item.inside)) for item in shown]
 
-        def _rank(self, query: str, folder: str, most: int) -> tuple[dict[str, float], bool]:
-            """Return the paths that a query finds, best first, with their scores; True if there are no more."""
+        def _rank(self, query: str, folder: str, known: Container[str], want: int) -> dict[str, float]:
+            """Return the scores of the files that a query finds among the known ones, the best first."""
             if self._puts > _FEW:
                 with suppress(RecallError):
                     memory.sync()
             self._puts = 0
-            found = memory.search(query, paths=[folder], source="memory", min_score=0.0, max_results=most)
             scores: dict[str, float] = {}
-            for result in found:
-                scores.setdefault(result.path, result.score)
-            return scores, len(found) < most
+            for most in (want * _SHARE, _MOST) if want else ():
+                found = memory.search(query, paths=[folder], source="memory", min_score=0.0, max_results=most)
+                for result in found:
+                    if result.path in known:
+                        scores.setdefault(result.path, result.score)
+                if len(found) < most or len(scores) >= want:
+                    break
+            return scores
 
     return MarkdownStore()
 
 
-def _fields(item: "StoredItem") -> dict[str, Any]:
-    """Return what the framework's own class takes; the value is a copy, which may be changed."""
-    value = deepcopy(item.value)
-    return {
-        "namespace": item.namespace,
-        "key": item.key,
-        "value": value,
-        "created_at": item.created,
-        "updated_at": item.updated,
-    }
+def _make(kind: Callable[..., Any], item: "StoredItem", **more: Any) -> Any:
+    """Return an item as an object of a class of the framework; its value is a copy, which may be changed."""
+    times = {"created_at": item.created, "updated_at": item.updated}
+    return kind(namespace=item.namespace, key=item.key, value=deepcopy(item.value), **times, **more)
 
 
 def _match_fields(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
-    """Return what says if the fields of a value are as a filter wants them."""
+    """Return a function that says if the fields of a value are as a filter wants them."""
     tests = [(name, _match(each)) for name, each in wanted.items()]
     return lambda value: all(test(value.get(name)) for name, test in tests)
 
 
 def _match(wanted: Any) -> Callable[[Any], bool]:
+    """Return a function that says if a field is as a filter wants it: equal, compared, or with such fields itself."""
     if not isinstance(wanted, dict):
         exact = list(wanted) if isinstance(wanted, tuple) else wanted
         return lambda value: bool(value == exact)
     if not any(name.startswith("$") for name in wanted):
         fields = _match_fields(wanted)
         return lambda value: isinstance(value, dict) and fields(value)
-    if unknown := wanted.keys() - _COMPARISONS.keys():
-        raise ValueError(f"Unsupported operator: {min(unknown)}")
-    tests = [(_COMPARISONS[name], each) for name, each in wanted.items()]
-    return lambda value: all(compare(value, each) for compare, each in tests)
+    tests = [_compare(name, each) for name, each in wanted.items()]
+    return lambda value: all(test(value) for test in tests)
 
 
-def _are_ordered(value: Any, wanted: Any) -> bool:
-    """True if two values can be compared: two numbers or two texts."""
-    are_numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, wanted))
-    return are_numbers or (isinstance(value, str) and isinstance(wanted, str))
+def _compare(name: str, wanted: Any) -> Callable[[Any], bool]:
+    """Return a function that compares a field; what is missing or of another kind has no order, and is not unequal."""
+    if name not in _COMPARISONS:
+        raise ValueError(f"Unsupported operator: {name}")
+
+    def test(value: Any) -> bool:
+        with suppress(TypeError):
+            return (value is not None or name == "$eq") and bool(_COMPARISONS[name](value, wanted))
+        return False
+
+    return test
 
 
 def _list_namespaces(namespaces: set[tuple[str, ...]], op: Any) -> list[tuple[str, ...]]:
@@ -168,8 +169,6 @@ def _list_namespaces(namespaces: set[tuple[str, ...]], op: Any) -> list[tuple[st
 
 
 def _has_labels(namespace: tuple[str, ...], condition: Any) -> bool:
-    path = tuple(condition.path)
-    part = (
-        namespace[: len(path)] if condition.match_type == "prefix" else namespace[max(0, len(namespace) - len(path)) :]
-    )
-    return len(part) == len(path) and all(wanted in ("*", label) for label, wanted in zip(part, path, strict=True))
+    step = 1 if condition.match_type == "prefix" else -1
+    labels, wanted = namespace[::step], tuple(condition.path)[::step]
+    return len(labels) >= len(wanted) and all(each in ("*", label) for each, label in zip(wanted, labels, strict=False))

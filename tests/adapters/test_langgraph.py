@@ -173,7 +173,7 @@ _VALUES = st.dictionaries(st.sampled_from(["text", "content", "memory", "n", "--
 def _check_round_trip(value: dict[str, Any], index: Any, ttl: float | None) -> None:
     item = StoredItem("memory/store/a/b.md", ("a",), "b", value, NOW)
     item.index, item.ttl = index, ttl
-    data = dump_item(item).encode()
+    data = dump_item(item)
     read = parse_item(data.decode(), item.inside, NOW)
     assert json.dumps(read.value) == json.dumps(value)
     assert (read.namespace, read.key, read.index, read.ttl) == (("a",), "b", index, ttl)
