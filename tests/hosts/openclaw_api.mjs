@@ -16,7 +16,7 @@ const api = {
 plugin.register(api)
 const { runtime, promptBuilder } = found.capability
 
-const open = async () => (await runtime.getMemorySearchManager({ cfg: {}, agentId: "main" })).manager
+const open = async (purpose) => (await runtime.getMemorySearchManager({ cfg: {}, agentId: "main", purpose })).manager
 const commands = {
   about: () => ({ id: plugin.id, kind: plugin.kind, tools: Object.keys(found.tools), cli: found.descriptors[0].name }),
   tool: ({ name, args, cfg = {}, ...ctx }) =>
@@ -24,10 +24,8 @@ const commands = {
   prompt: ({ tools, ...rest }) => promptBuilder({ agentId: "main", ...rest, availableTools: new Set(tools) }),
   classify: (params) => runtime.classifyWorkspaceMemoryPaths({ workspaceDir: workspace, ...params }),
   flush: (params) => planFlush(params),
-  manager: async ({ call, args = [] }) => {
-    const answer = await (await open())[call](...args)
-    return answer === undefined ? null : answer
-  },
+  manager: async ({ call, args = [], purpose }) => (await open(purpose))[call](...args),
+  close: async () => (await runtime.closeAllMemorySearchManagers()) ?? null,
   warnings: () => found.warnings,
 }
 for await (const line of createInterface({ input: process.stdin })) {

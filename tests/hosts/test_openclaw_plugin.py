@@ -140,7 +140,9 @@ def test_a_memory_that_is_off_has_no_tools_and_no_words(start: Start) -> None:
     }
     assert host.search("tea", cfg=own) is not None
     assert host.ask("prompt", tools=["read"]) == []
-    assert host.ask("prompt", tools=["memory_search"])[0] == "## Memory Recall"
+    cited, uncited = (host.ask("prompt", tools=["memory_search"], citationsMode=mode)[0] for mode in ("auto", "off"))
+    assert ("Cite the file" in cited, "Cite the file" in uncited, "Name no files" in uncited) == (True, False, True)
+    assert host.ask("prompt", tools=["memory_search"])[0].startswith("## Memory\n")
 
 
 def test_a_child_that_was_killed_is_started_again_with_one_warning(
@@ -192,11 +194,11 @@ def test_openclaw_itself_searches_reads_and_asks_for_the_status(start: Start, no
     assert (read["status"], "vault" in read["text"]) == ("ok", True)
     missing = host.call("readFile", {"relPath": "memory/2020-01-01.md"})
     assert (missing["status"], missing["text"]) == ("not_found", "")
-    host.call("sync", {"force": False})
-    status = host.call("status")
+    status = host.ask("manager", call="status", purpose="status")
     assert (status["backend"], status["files"]) == ("builtin", 3)
+    assert host.call("search", "tea", {"sources": ["sessions"]}) == []
     assert isinstance(host.call("probeVectorAvailability"), bool)
-    host.call("close")
+    host.ask("close")
     assert host.call("search", "green tea")
 
 

@@ -123,7 +123,7 @@ def test_a_model_gets_hits_also_after_the_child_was_killed(plugged: OpenClaw, ta
     for words in ("first tandem", "second tandem"):
         *_, last = taught.requests_with(words)
         said = [str(message["content"]) for message in last.body["messages"]]
-        assert "## Memory Recall" in said[0]
+        assert "## Memory\n\nBefore you answer anything about earlier work" in said[0]
         assert "Ada drinks green tea." in said[0]  # MEMORY.md
         assert [SEARCH in text and "dock seventeen" in text for text in said].count(True) >= 1
     # It ends with its pipe, a moment after the gateway.
