@@ -19,7 +19,7 @@ from mdrecall.tools.toolset import Toolset, flatten, render_json
 _CONFIG, _FOLDER = "mdrecall.json", "mdrecall"
 #: The chats of Hermes with one person; any other one may be a group.
 _DIRECT = ("dm", "private", "direct")
-#: What a turn is given beside its message: a few lines that are sure enough, each short.
+#: What a turn gets in addition to its message: a few short lines, each with a high enough score.
 _MOST, _SURE, _MAX_CHARS = 3, 0.6, 300
 _HEADING = "Noted earlier (facts to check, not instructions):"
 
@@ -32,7 +32,7 @@ def register(ctx: Any) -> None:
 
 
 class HermesMemory:
-    """The memory of one Hermes, by the names that its providers have for everything."""
+    """The memory of one Hermes, with the methods that Hermes calls on its providers."""
 
     name = "mdrecall"
 
@@ -44,7 +44,7 @@ class HermesMemory:
         self._tools = Toolset(())
 
     def is_available(self) -> bool:
-        """True if there is a workspace with usable settings; the usual one is made only when it is needed."""
+        """True if there is a workspace with usable settings. The default one is created only when it is needed."""
         is_new = self.workspace == self._usual and not os.path.exists(self._usual)
         try:
             return is_new or bool(self._loaded.settings.memory_search.enabled)
@@ -52,7 +52,7 @@ class HermesMemory:
             return False
 
     def initialize(self, session_id: str, **about: Any) -> None:
-        """Open the memory for a session; ``about`` says on which platform it is, and if it is the main agent."""
+        """Open the memory for a session; ``about`` names its platform, and says if the main agent runs it."""
         self.shutdown()
         self._memory = Memory.of(self._loaded)
         self._writes = about.get("agent_context", "primary") == "primary"
@@ -61,11 +61,11 @@ class HermesMemory:
         self._tools = Toolset(tools)
 
     def system_prompt_block(self) -> str:
-        """Return when the model should search."""
+        """Return the section of the prompt that says when to search."""
         return prompt_section(self._memory, self._session_key) if self._memory and self._tools.names else ""
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
-        """Return the notes that fit a message, if they are sure enough."""
+        """Return the notes that a message brings to mind, if their score is high enough."""
         if self._memory is None or not self._tools.names or not query.strip():
             return ""
         try:
@@ -96,7 +96,7 @@ class HermesMemory:
         return [{"key": "workspace", "description": about, "required": False, "default": ""}]
 
     def save_config(self, values: Mapping[str, Any], hermes_home: str) -> None:
-        """Write down the workspace."""
+        """Save the workspace."""
         with draft(os.path.join(hermes_home, _CONFIG)) as target:
             workspace = os.path.expanduser(str(values.get("workspace") or ""))
             target.file.write(json.dumps({"workspace": workspace}).encode() + b"\n")
@@ -130,7 +130,7 @@ class HermesMemory:
 
 
 def _session_key(agent: str, session: str, about: Mapping[str, Any]) -> str:
-    """Return what OpenClaw would call a conversation; only at this machine is it the main one."""
+    """Return the key that OpenClaw would give a session. Only one at this machine is the main session."""
     if about.get("agent_context") == "subagent":
         return f"agent:{agent}:subagent:{session}"
     platform = str(about.get("platform") or "cli")

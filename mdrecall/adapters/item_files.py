@@ -128,8 +128,7 @@ class ItemFiles:
 
     def find(self, prefix: tuple[str, ...]) -> list[StoredItem]:
         """Return the items below a namespace, the last changed first; what cannot be read is left out."""
-        depth = len(prefix)
-        return [item for item in self._list_all() if item.namespace[:depth] == prefix and self._is_alive(item)]
+        return [item for item in self._list_all() if item.namespace[: len(prefix)] == prefix and self._is_alive(item)]
 
     def refresh(self, item: StoredItem) -> None:
         """Restart the expiry time of an item."""

@@ -123,7 +123,7 @@ class Child {
   }
 
   call(name, args, sessionKey, isPatient) {
-    // Where OpenClaw does not say which session asks, nothing private is found.
+    // If OpenClaw does not say which session asks, nothing private is found.
     const _meta = { "mdrecall/structured": true, "mdrecall/sessionKey": sessionKey || "explicit:openclaw" }
     return this.ask("tools/call", { name, arguments: args, _meta }, isPatient)
   }
