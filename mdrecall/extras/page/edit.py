@@ -148,7 +148,7 @@ def show_difference(old: str, new: str) -> Html:
         for line in found
         for element, whose in (kinds.get(line[0], ("span", None)),)
     ]
-    legend = tag("p", tag("del", "on the disk"), " ", tag("ins", "yours"), class_="legend")
+    legend = tag("p", tag("del", "on the disk"), " ", tag("ins", "yours"))
     shown = tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
     return join(legend, shown) if lines else tag("p", "The text is the same.", class_="quiet")
 

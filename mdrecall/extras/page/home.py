@@ -187,7 +187,7 @@ def _show_conflict(visit: Visit, conflict: Conflict) -> Html:
 
 #: Headings that nobody would ask about, and how long a name in a question may be.
 _GENERAL = re.compile(
-    r"(?i)goals?|plan|notes|home|work|health|tasks|todo|summary|memory|log|morning|evening|wishes"
+    r"(?i)goals?|plan|notes|home|work|health|tasks|todo|summary|memory|log|morning|evening|wishes|next steps|decisions?"
     r"|(?:what|how|who|why) .*"
 )
 _EXAMPLES, _MAX_NAME_CHARS = 3, 40
@@ -218,7 +218,7 @@ def _begin(visit: Visit) -> Html:
     label = tag("label", "Write your first note", for_="first")
     example = "For example: Priya prefers tea. The staging database is called heron."
     field = tag("textarea", name="text", id="first", rows=4, required=True, placeholder=example)
-    form = visit.form_tag("append", label, field, tag("p", tag("button", "Save")), class_="panel")
+    form = visit.form_tag("append", label, field, tag("p", tag("button", "Save")), class_="panel narrow")
     command = tag("code", "mdrecall install claude-code")
     steps: dict[str, Child] = {
         "Write something down.": "A fact, a decision, a name. Notes are plain Markdown files in this folder.",

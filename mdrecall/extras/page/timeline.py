@@ -74,7 +74,7 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
         drawn[number] = shades[number], f"{_name_day(number)}: {_count(items)}", url
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
     total = _count([each for items in own.values() for each in items])
-    said = f"{total} on {plural(len(own), 'day')}. The darker a day, the more text it has."
+    said = f"{total} on {plural(len(own), 'day')}. The stronger its colour, the more text a day has."
     summary = tag("p", said if total else "Nothing in this year.", class_="quiet")
     return join(summary, tag("div", months, class_="year"))
 
