@@ -23,14 +23,14 @@ from mdrecall.sync.run import BRANCH, MemorySync, SyncResult
 from mdrecall.sync.soon import FAILED, PAUSED, REST_S, WAITING, age_of, describe_age, read_failure
 
 _ACTIONS = ("now", "init", "join", "invite", "status", "pause", "leave", "merge-copies", "share")
-#: A sync that nobody waits for must not stay: a program of git has this long, and all of it a little longer. To clear
-#: what was forgotten elsewhere takes the longest: every note and every copy of a conversation is read.
+#: The limits of a sync in the background: for one command of git, for the sync, and for clearing what was forgotten
+#: elsewhere, which reads every note and every copy of a conversation.
 _QUIET_LIMIT_S, _QUIET_ALARM_S, _CLEAR_ALARM_S = 40.0, 60, 900
 #: For scripts. An invitation has some hundred characters.
 _PASSPHRASE, _MAX_LINE = "MDRECALL_SYNC_PASSPHRASE", 4_000
 _KEPT = """The remote is encrypted, and its key is on this machine only. `mdrecall sync invite` takes it to another one.
 If the key is lost, nobody can read the remote again; the notes are not lost, they stay on every machine."""
-#: What a person does at the same time comes first.
+#: The work of the person at the machine comes first.
 _NICENESS = 10
 _SET_UP = "Run `mdrecall sync init URL` on the first machine, and `mdrecall sync join URL` on every other one."
 
@@ -101,7 +101,7 @@ def _ask(what: str, given: str | None = None) -> str:
 
 
 def _sync_quietly(options: argparse.Namespace) -> int:
-    """Sync for nobody who waits. Of several processes one waits for the notes to rest; a failure is written down."""
+    """Sync in the background: only one process waits for the notes to rest, and a failure is written to a file."""
     sync = MemorySync(load_quietly(options, options.agent), limit_s=_QUIET_LIMIT_S)
     if not sync.is_set_up:
         return 2

@@ -23,7 +23,7 @@ _COPY = compile_later(
 
 def find_copies(paths: Collection[str]) -> dict[str, str]:
     """Return the conflicted copies among notes, each with the note beside it that it is a copy of."""
-    # A copy of a copy comes before the copy. Nothing becomes part of what agents take for instructions.
+    # A copy of a copy comes before the copy. Files that agents take for instructions are left out.
     notes = {path: _COPY.sub(r"\1\2", path) for path in sorted(paths, key=lambda path: (-len(path), path))}
     return {path: note for path, note in notes.items() if note != path and note in paths and is_note(basename(note))}
 

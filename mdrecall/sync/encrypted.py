@@ -21,7 +21,7 @@ from mdrecall.sync.merge import RECORDS
 ABOUT = f"{RECORDS}sync.json"
 #: The name of the file that describes the memory tells everybody that the repository is encrypted, and by which key.
 _NAME = compile_later(r"(mdrecall-[0-9a-f]{32})\.age|[0-9a-f]{2}/[0-9a-f]{30}")
-#: A file is decrypted as a whole, in memory, and hosting services take none of more than 100 MB.
+#: A file is decrypted in memory, and hosting services refuse files of more than 100 MB.
 MAX_NOTE_BYTES = 64 * 1024 * 1024
 _INVITATION = "mdrecall-invitation:"
 
@@ -133,7 +133,7 @@ class EncryptedGit(Git):
         self._open({blob for _, *blobs in entries for blob in blobs} - self._known.keys())
         found: dict[str, str] = {}
         for name, *blobs in entries:
-            # Whoever has no key may still have put the file of one path in the place of another.
+            # Somebody without the key can still put one encrypted file in the place of another.
             pairs = (self._known.get(blob, ("", "")) for blob in blobs)
             (old_path, _), (path, blob) = (pair if self.key.hide(pair[0]) == name else ("", "") for pair in pairs)
             if path or old_path:

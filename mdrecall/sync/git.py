@@ -23,15 +23,15 @@ _SETTINGS = (
     "maintenance.auto=false", "receive.autogc=false", "push.gpgSign=false", "http.lowSpeedLimit=100",
     "http.lowSpeedTime=20",
 )  # fmt: skip
-#: Settings of the user. What else a caller has set, such as a hook of another repository, is for that one.
+#: Settings of the user. Any other variable, such as one that a hook has set, is for another repository.
 _KEPT = ("GIT_SSH", "GIT_SSL", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-#: A program that hangs, such as one whose network is gone, is ended after this time. A first push may take minutes.
+#: A command that hangs, as when the network is gone, is ended after this time. A first push may take minutes.
 LIMIT_S = 600.0
-#: What a command that fails means to a person.
+#: What a failed command means to a person.
 _REMOTE = dict.fromkeys(("ls-remote", "fetch"), "The remote cannot be reached") | {"push": "The remote takes no notes"}
 _HINT = "Check the address, the network, the disk and your access to the repository. Nothing was lost."
 _OWN_HINT = "Check the disk. If it comes again, leave sync and join again: no note is lost."
-#: What a push is told if another machine was faster. Whatever else is rejected stays so, as where a disk is full.
+#: How git says that another machine was faster. It is no use to repeat a push that failed for another reason.
 _FASTER = (b"[rejected]", b"lock ref", b"update ref", b"old value", b"already exists")
 #: A path on this machine: neither ``https://…`` nor ``git@host:…``.
 _LOCAL = compile_later(r"file://|(?![a-z][a-z0-9+.-]+://)(?![^/]+:)", re.IGNORECASE)
@@ -204,7 +204,7 @@ class Git:
             raise SyncError(f"{what}: it took longer than {self._limit_s:g} seconds.", hint=_HINT) from error
         finally:
             if child.poll() is None:
-                # What git has started, such as ssh, ends with it.
+                # End what git has started, too, such as ssh.
                 platform.kill_group(child.pid)
                 child.communicate()
         return Done([*command, arguments[0]], child.returncode, out, problems)

@@ -59,7 +59,7 @@ _WRITES = 10
 #: A file that was changed less than this before it was read may change again without a new stamp.
 _SETTLES_NS = 2_000_000_000
 _WAIT_S = 60.0
-#: Of fewer notes, somebody may well have deleted all, or half.
+#: Somebody who has fewer notes may really have deleted all of them, or half.
 _FEW, _MANY = 3, 10
 #: What opens a pull request, by the host of the remote.
 _REVIEWS = {
@@ -105,7 +105,7 @@ class MemorySync:
         self._open(tombstones.read_machine(self._state_dir))
 
     def _open(self, salt: bytes) -> None:
-        """Open the state and the repository of a machine, which is known by its salt; empty if it has none yet."""
+        """Open the state and the repository of the machine with this salt; an empty one stands for none yet."""
         self.machine = salt[:6].hex()
         self.folder = os.path.join(self.workspace, LOCAL, self.machine)
         self.state: dict[str, Any] = {}
@@ -161,7 +161,7 @@ class MemorySync:
             self.state |= {"url": url, "branch": branch, "shared": "shared" in access, "key": name}
             about = os.path.join(self.workspace, ABOUT)
             if joins and not self.state.get("synced"):
-                # The memory of the remote gives its name to both.
+                # Both use the id of the memory in the remote.
                 Path(about).unlink(missing_ok=True)
             elif not os.path.exists(about):
                 save(about, {"format": FORMAT, "id": os.urandom(8).hex(), "shared": "shared" in access})
@@ -227,11 +227,11 @@ class MemorySync:
         return branch, form.format(*map(shlex.quote, (hide_password(url), base, branch)))
 
     def confirm(self) -> None:
-        """Say that everything that was forgotten is cleared on this machine; the next sync tells the others."""
+        """Record that this machine has cleared everything that was forgotten; the next sync tells the others."""
         from mdrecall.store.sqlite.sidecar_files import delete_all, find_orphans
 
         with self._hold_lock():
-            # Of a folder that was renamed, the index by its old name would keep the text.
+            # The index of a renamed folder has its old name, and would keep the text.
             for path, workspace in find_orphans(os.path.join(self._state_dir, "index")):
                 if workspace in self.state["places"]:
                     delete_all(path)
@@ -252,7 +252,7 @@ class MemorySync:
         return sorted(changed - self._held)
 
     def _save(self) -> None:
-        # Values are replaced, never changed, so that a copy of the mapping is enough.
+        # Values are replaced, never changed, so a shallow copy is enough.
         if self.state != self._saved:
             with draft(os.path.join(self.folder, STATE)) as target:
                 target.file.write(json.dumps(self.state, separators=(",", ":")).encode())
@@ -353,7 +353,7 @@ class MemorySync:
         return sum(counts.values()), own
 
     def _write_record(self) -> None:
-        """Say to the others when this machine synced last, and how much of what was forgotten it has cleared."""
+        """Tell the others when this machine last synced, and how much of what was forgotten it has cleared."""
         others, own = self.count_forgotten()
         cleared = min(self.state.get("cleared", 0), others) + own
         record = {"name": platform.host_name(), "day": time.strftime("%Y-%m-%d"), "cleared": cleared}
@@ -372,7 +372,7 @@ class MemorySync:
         own = [root for root in self._files.roots() if root.folder == self.workspace]
         roots = editing.hash_content(repr(own).encode())
         if state.get("roots") != roots and state.get("synced"):
-            # More notes may be wanted here than before. None of them was deleted here.
+            # The settings may include more notes than before. None of them was deleted here.
             known, tree = tree, self._list_tree("", state["synced"], {})
             state["held"] = state.get("held", {}) | {path: "" for path in tree if path not in known}
             state["tree"] = tree
@@ -385,7 +385,7 @@ class MemorySync:
         if theirs[ABOUT] != tree.get(ABOUT):
             data = self._git.read([theirs[ABOUT]], _MAX_ABOUT).get(theirs[ABOUT], b"")
             found = [b"".join(each) for each in zip(*_ABOUT_FIELDS.findall(data), strict=True)] or [b"0", b""]
-            # Who joins need not know that others do, too.
+            # A machine that joins need not say that the memory is shared.
             state["shared"] = state.get("shared") or b'"shared":true' in data
             if int(found[0] or b"0") > FORMAT:
                 raise SyncError("This memory was synced by a later version of mdrecall.", hint="Update mdrecall.")
@@ -425,7 +425,7 @@ class MemorySync:
                     path = os.path.join(RECORDS, folder, entry.name)
                     if _RECORD.fullmatch(path) and entry.is_file(follow_symlinks=False):
                         stamps[path] = stamp_of(entry.stat(follow_symlinks=False))
-        # What is there, but not as a note any more, was not deleted.
+        # A file that is still there, but is no longer a note, was not deleted.
         gone = base.keys() - stamps.keys()
         self._held = {path for path in gone if os.path.lexists(os.path.join(self.workspace, path))}
         blobs, unchanged = Blobs(), dict[str, list[int]]()
@@ -451,7 +451,7 @@ class MemorySync:
         return tombstones.MAX_BYTES if path.startswith(RECORDS) else self._max_bytes
 
     def _hold(self, path: str, problem: str) -> None:
-        """Leave a file as it is, here and in the remote, and say why."""
+        """Leave a file as it is, here and in the remote, and report why."""
         self._held.add(path)
         self._problems[problem] = None
 
@@ -460,7 +460,7 @@ class MemorySync:
         one, *others = trees
         paths = {path for tree in others for path, _ in one.items() ^ tree.items()}
         blobs = [(path, tree[path]) for tree in trees for path in paths if path in tree]
-        # Where nothing came from elsewhere, notes are not merged, and their names tell that they differ.
+        # If nothing new came from the remote, notes are not merged, and the names of their blobs are enough.
         is_quiet = one == trees[-1] and not self.state.get("shared")
         found = {blob: blob.encode() for path, blob in blobs if is_quiet and is_note(path)} | self._contents
         wanted, limit = (blob for _, blob in blobs if blob not in found), max(self._max_bytes, tombstones.MAX_BYTES)
@@ -477,7 +477,7 @@ class MemorySync:
         return [{path: found[tree[path]] for path in kept if path in tree} for tree in trees]
 
     def _check_loss(self, base: Blobs, ours: Blobs) -> None:
-        """Refuse to delete most notes on every machine: a disk may not be mounted here."""
+        """Refuse to delete most notes on every machine: perhaps a disk is not mounted here."""
         if len(base.keys() - ours.keys()) < _FEW:
             return
         before, left = (sum(map(is_note, tree)) for tree in (base, ours))

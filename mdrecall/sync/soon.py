@@ -17,9 +17,9 @@ from mdrecall.state_files import load
 #: The files in the folder of a machine below the workspace.
 LOCAL, STATE, LAST, PAUSED = ".mdrecall/local", "state.json", "last-sync", "paused"
 FAILED, WAITING = "failed.json", "waiting"
-#: Seconds that notes should rest after something was written: an agent writes several times in a row.
+#: Seconds to wait after something was written: an agent writes several times in a row.
 REST_S = 5.0
-#: A session that starts so soon after a sync needs no other one.
+#: A session that starts this soon after a sync does not start another one.
 _RECENT_S = 60.0
 #: After a failure the next try waits for a minute, then twice as long each time, up to an hour.
 _LONGEST_S = 3600.0
