@@ -39,9 +39,16 @@ def test_the_indexes_that_the_settings_named_before_are_deleted(workspace: Works
     for name in ("first", "second", "third"):
         assert PHRASE in run("search", "zorkberries").out
         workspace.configure(json.dumps({"memorySearch": {"store": {"path": str(tmp_path / f"{name}.sqlite")}}}))
+    # Another workspace has one of them now.
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/note.md").write_text("The walrus is grey.\n")
+    config = workspace.configure(json.dumps({"memorySearch": {"store": {"path": str(tmp_path / "first.sqlite")}}}))
+    assert run("index", "--workspace", str(tmp_path / "other")).code == 0
+    config.write_text(config.read_text().replace("first", "third"))
     assert find_traces([tmp_path], "zorkberries")
     assert run("forget", PHRASE, "--apply").code == 0
     assert find_traces([tmp_path], "zorkberries") == []
+    assert sorted(path.name for path in tmp_path.glob("*.sqlite")) == ["first.sqlite", "third.sqlite"]
     assert "green" in run("search", "bike").out
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,14 @@ def test_a_sync_of_nothing_pushes_nothing(pair: Pair) -> None:
     head = pair.git("rev-parse", "mdrecall")
     assert pair.sync(pair.one) == SyncResult()
     assert pair.git("rev-parse", "mdrecall") == head
+
+
+def test_a_sync_that_was_opened_before_another_one_knows_what_that_shared(pair: Pair) -> None:
+    opened = MemorySync(pair.one)
+    pair.write(pair.one, "memory/new.md", "- new\n")
+    pair.sync(pair.one)
+    pair.path(pair.one, "memory/new.md").unlink()
+    assert opened.run().sent == ("memory/new.md",)
 
 
 def test_a_copy_of_the_folder_is_a_machine_state_of_its_own(pair: Pair) -> None:
@@ -348,11 +357,13 @@ def test_a_branch_that_the_server_protects_is_not_another_machine_that_was_faste
 
 def test_a_remote_whose_disk_is_full_is_not_another_machine_that_was_faster(pair: Pair) -> None:
     pair.git("config", "receive.maxInputSize", "10")
-    pair.write(pair.one, "memory/new.md", "- new\n")
+    pair.write(pair.one, "memory/2026-11-17.md", "- met Cy\n")
+    # From then on its stamp is enough to know it by.
+    time.sleep(2.1)
     with pytest.raises(SyncError, match="takes no notes"):
         pair.sync(pair.one)
     pair.git("config", "--unset", "receive.maxInputSize")
-    assert pair.sync(pair.one).sent == ("memory/new.md",)
+    assert pair.sync(pair.one).sent == ("memory/2026-11-17.md",)
 
 
 def test_a_repository_of_this_machine_that_is_damaged_is_not_the_remote_and_joining_mends_it(pair: Pair) -> None:
@@ -405,6 +416,29 @@ def test_a_note_that_is_made_after_a_kill_is_not_the_one_that_was_removed(joined
     joined.sync(joined.two, joined.one)
     for loaded in (joined.one, joined.two):
         assert sorted(joined.path(loaded, "memory/b.md").read_text().splitlines()) == ["- met Bo", "- own"]
+        assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Cy\n"
+
+
+def test_a_note_that_is_made_after_a_kill_in_a_rename_is_a_new_one(joined: Pair) -> None:
+    joined.write(joined.one, "memory/2026-11-17.md", "- met Bo\n- met Dee\n")
+    joined.sync(joined.one, joined.two)
+    joined.path(joined.one, "memory/2026-11-17.md").rename(joined.path(joined.one, "memory/b.md"))
+    joined.write(joined.one, "memory/b.md", "- met Bo\n- met Eve\n")
+    joined.sync(joined.one)
+    steps = list[str]()
+
+    def kill(place: str) -> None:
+        steps.append(place)
+        if steps.count("writing") == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        MemorySync(joined.two, kill).run()
+    assert joined.path(joined.two, "memory/b.md").read_text() == "- met Bo\n- met Dee\n"
+    joined.write(joined.two, "memory/2026-11-17.md", "- met Cy\n")
+    joined.sync(joined.two, joined.one)
+    for loaded in (joined.one, joined.two):
+        assert joined.path(loaded, "memory/b.md").read_text() == "- met Bo\n- met Eve\n"
         assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Cy\n"
 
 
