@@ -189,8 +189,9 @@ def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> li
         return [entry._replace(score=score_of(entry, context)) for entry in lower]
     lead = _LEAD_GAIN * (first.score - others[0].score) * (1 - first.score) if others else 0.0
     if first.features:
-        # What holds little of the question leads by chance, and so does what anybody but the named speaker said.
-        held = first.features.coverage + min(first.features.title, TITLE_WEIGHT)
+        # What holds little of the question, in any language, leads by chance, and so does what anybody but the named
+        # speaker said.
+        held = first.features.coverage + min(first.features.title, TITLE_WEIGHT) + (first.features.translated or 0.0)
         lead *= 0.0 if first.speaker else min(1.0, 2 * held)
     if lead <= 0:
         return list(candidates)

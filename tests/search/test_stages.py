@@ -20,6 +20,7 @@ from mdrecall.search.score import (
     weigh,
     wordless_worth,
 )
+from mdrecall.search.slots import trust_leader
 from mdrecall.search.stages import (
     NO_MATCH,
     Candidate,
@@ -460,6 +461,18 @@ def test_a_note_in_another_script_gains_by_translated_words_and_loses_nothing_by
     assert score(0.0) < score(0.3) < score(0.9)
     assert score(0.3, strength=0.1) >= score(0.3)
     assert score(0.9, trust=0.5) < score(0.9)
+
+
+def test_a_first_result_gains_by_its_lead_as_far_as_it_holds_the_question_in_any_language() -> None:
+    def lead(translated: float) -> float:
+        notes = [
+            candidate(text="小猫对鸡肉过敏", strength=0.0, similarity=similar(0.9), translated=translated),
+            candidate(2, text="他们坐火车去", strength=0.0, similarity=similar(0.1), translated=0.0),
+        ]
+        found = context(weight=0.35)
+        return trust_leader(score_candidates(find_passages(notes, found), found), found)[0].lead
+
+    assert lead(0.0) == 0 < lead(0.2) < lead(0.6)
 
 
 def test_a_note_of_the_time_that_is_asked_for_gains_worth_and_tells_it() -> None:
