@@ -22,6 +22,9 @@ from mdrecall.text.words import find_stop_words, is_unspaced_text
 LACKING_COST = 0.2
 # What a first result gains in worth by its lead over the second, as far as it is not sure by itself.
 _LEAD_GAIN = 0.75
+# The share of the question from which on that lead counts in full: in a script without spaces less, because most pairs
+# of characters are no words.
+_HELD, _HELD_UNSPACED = 1 / 2, 1 / 3
 # Only the best passages are looked at, and no long message: it has several sentences, and asks for more than one thing.
 _MOST_PASSAGES = 12
 _MOST_CHARS = 200
@@ -192,7 +195,8 @@ def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> li
         # What holds little of the question, in any language, leads by chance, and so does what anybody but the named
         # speaker said.
         held = first.features.coverage + min(first.features.title, TITLE_WEIGHT) + (first.features.translated or 0.0)
-        lead *= 0.0 if first.speaker else min(1.0, 2 * held)
+        enough = _HELD_UNSPACED if context.query.is_unspaced else _HELD
+        lead *= 0.0 if first.speaker else min(1.0, held / enough)
     if lead <= 0:
         return list(candidates)
     first = first._replace(worth=first.worth + lead, lead=lead)

@@ -475,6 +475,17 @@ def test_a_first_result_gains_by_its_lead_as_far_as_it_holds_the_question_in_any
     assert lead(0.0) == 0 < lead(0.2) < lead(0.6)
 
 
+def test_a_lead_needs_less_of_the_question_in_a_script_without_spaces() -> None:
+    def lead(*, is_unspaced: bool) -> float:
+        asked = context("walrus quagga zebra lemur gecko tapir", weight=0.0)
+        asked = asked._replace(query=asked.query._replace(is_unspaced=is_unspaced))
+        (first,) = find_passages([candidate(text="the walrus and the zebra")], asked)
+        return trust_leader([first._replace(score=0.6), candidate(2, score=0.1)], asked)[0].lead
+
+    assert lead(is_unspaced=True) == pytest.approx(0.75 * 0.5 * 0.4)
+    assert lead(is_unspaced=False) == pytest.approx(0.75 * 0.5 * 0.4 * 2 / 3)
+
+
 def test_a_note_of_the_time_that_is_asked_for_gains_worth_and_tells_it() -> None:
     today = date(2026, 3, 12).toordinal()
     asked = context("lunch yesterday")._replace(times=read_times("lunch yesterday", today))
