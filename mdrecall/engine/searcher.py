@@ -26,7 +26,7 @@ from mdrecall.search.query import (
 )
 from mdrecall.search.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
 from mdrecall.search.results import explain_results, find_answers, join_sources, run_stages, stop
-from mdrecall.search.slots import prefer_asked, trust_leader
+from mdrecall.search.slots import describe_doubt, prefer_asked, trust_leader
 from mdrecall.search.stages import NO_SEARCHABLE_WORDS, Candidate, RankingContext, RankingOptions, Stage
 from mdrecall.text.annotations import read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
@@ -394,7 +394,7 @@ def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchA
         return ranked
     scores = [entry.score for entry in ranked]
     kept = [ranked[place] for place in find_answers(scores, context.text)] if context.options.stops else ranked
-    doubt = stages.describe_doubt(ranked, context)
+    doubt = describe_doubt(ranked, context)
     return SearchAnswer(stages.to_results(kept), caution=doubt, weaker=len(ranked) - len(kept))
 
 

@@ -1,4 +1,4 @@
-"""Stages for how sure an answer is: if it names what the question asks for, and how far it leads.
+"""How sure an answer is: stages for whether it names what the question asks for and how far it leads, and its caution.
 
 A passage may hold every word of a question and still lack the answer: "How much was the boiler?" is not answered by
 "The boiler was fixed". The lines with the most words of the question are looked at; what they say besides those words
@@ -13,9 +13,10 @@ from heapq import nlargest
 
 from mdrecall.search.query import HINTS, drop_question_words, find_matches, find_stems
 from mdrecall.search.score import TITLE_WEIGHT
-from mdrecall.search.stages import Candidate, RankingContext, score_of
+from mdrecall.search.stages import Candidate, RankingContext, find_named_speakers, score_of
 from mdrecall.text.days import chunk_day
 from mdrecall.text.words import find_stop_words, is_unspaced_text
+from mdrecall.types.search import confidence_of
 
 #: What a passage loses that lacks what the question asks for. One in ten right answers of the question sets and of
 #: generated notebooks lacks it, and four in five of those that are beside the point.
@@ -25,6 +26,8 @@ _LEAD_GAIN = 0.75
 # The share of the question from which on that lead counts in full: in a script without spaces less, because most pairs
 # of characters are no words.
 _HELD, _HELD_UNSPACED = 1 / 2, 1 / 3
+# Below this, a best match is right about every fourth time.
+_WEAK = 0.2
 # Only the best passages are looked at, and no long message: it has several sentences, and asks for more than one thing.
 _MOST_PASSAGES = 12
 _MOST_CHARS = 200
@@ -201,3 +204,20 @@ def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> li
         return list(candidates)
     first = first._replace(worth=first.worth + lead, lead=lead)
     return [first._replace(score=score_of(first, context)), *others]
+
+
+def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:
+    """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
+    best = max(candidates, key=lambda entry: entry.score)
+    speaker = best.passage.speaker
+    if best.speaker and speaker and find_named_speakers([speaker], context.text):
+        return ""
+    if best.speaker and speaker:
+        return f"The query names another speaker: the best match was said by {speaker}."
+    if best.lacks:
+        return f"Not sure: the best match names no {best.lacks}, which the query asks for."
+    if best.score < _WEAK:
+        return "Not sure: the best match is weak, and the memory may hold no answer."
+    if confidence_of(best.score) == "low":
+        return "Not sure: the best match may not answer the query."
+    return ""

@@ -49,8 +49,6 @@ _FEW_WORDS = 6
 _NAMING = r"[\d`]|(?<=[^\s.!?:] )(?!I\b)[A-ZÀ-Þ]"
 # The end of a sentence that is not a question.
 _STATEMENT = r"[.!…](?=\s)|[。！]"
-# Below this, a best match is right about every fourth time.
-_WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
 
@@ -467,23 +465,6 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         superseded_by=chunk.marks.superseded_by,
         was=candidate.was,
     )
-
-
-def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:
-    """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
-    best = max(candidates, key=lambda entry: entry.score)
-    speaker = best.passage.speaker
-    if best.speaker and speaker and find_named_speakers([speaker], context.text):
-        return ""
-    if best.speaker and speaker:
-        return f"The query names another speaker: the best match was said by {speaker}."
-    if best.lacks:
-        return f"Not sure: the best match names no {best.lacks}, which the query asks for."
-    if best.score < _WEAK:
-        return "Not sure: the best match is weak, and the memory may hold no answer."
-    if confidence_of(best.score) == "low":
-        return "Not sure: the best match may not answer the query."
-    return ""
 
 
 #: The factor that a note keeps at any age if it holds every identifier that a query asks for. It is below 1, so that of

@@ -9,7 +9,8 @@ from mdrecall.search.query import parse_query, read_naming, read_times
 from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
 from mdrecall.search.score import Query, ReadChunk, rank, similarities, strengths, weigh
-from mdrecall.search.stages import Candidate, RankingContext, RankingOptions, describe_doubt, to_results
+from mdrecall.search.slots import describe_doubt
+from mdrecall.search.stages import Candidate, RankingContext, RankingOptions, to_results
 from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.days import ms_of_day
 from mdrecall.text.markdown import split_passages

@@ -20,14 +20,13 @@ from mdrecall.search.score import (
     weigh,
     wordless_worth,
 )
-from mdrecall.search.slots import trust_leader
+from mdrecall.search.slots import describe_doubt, trust_leader
 from mdrecall.search.stages import (
     NO_MATCH,
     Candidate,
     RankingContext,
     RankingOptions,
     apply_age,
-    describe_doubt,
     diversify_results,
     drop_low_scores,
     find_passages,

@@ -20,6 +20,7 @@ from mdrecall.search.query import parse_query, read_naming, read_times
 from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
 from mdrecall.search.score import ReadChunk
+from mdrecall.search.slots import describe_doubt
 from mdrecall.text.annotations import is_for, read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.markdown import split_passages, titles
@@ -119,7 +120,7 @@ def locate(
     if isinstance(ranked, SearchAnswer):
         return Located((), empty=ranked, left_out=left_out)
     passages = [(entries[candidate.chunk.id][0], candidate) for candidate in ranked]
-    return Located(passages, stages.describe_doubt(ranked, context), left_out=left_out)
+    return Located(passages, describe_doubt(ranked, context), left_out=left_out)
 
 
 def _gather(
