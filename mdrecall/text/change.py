@@ -47,7 +47,7 @@ _WORDS = {
     "to": "to auf nach a al naar para",
     "the": """the our my der die das unser unsere mein meine le la les notre mon ma el los del nuestro nuestra mi il lo
         nostro het ons""",
-    "link": "的 了 我 你 他 她 它 们 們 把 将 將 已 有 和 与 與 也 都 就 很 之 于 於",
+    "link": "away down off out over up 的 了 我 你 他 她 它 们 們 把 将 將 已 有 和 与 與 也 都 就 很 之 于 於",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _HAN_VERBS = "|".join(word for kind in ("verb", "move", "live") for word in _WORDS[kind].split() if not word.isascii())

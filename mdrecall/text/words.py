@@ -371,19 +371,18 @@ def is_mostly_unspaced(text: str) -> bool:
 
 _ENGLISH = """
 s ll re ve don doesn didn isn wasn weren won wouldn couldn shouldn hasn haven hadn aren ain a about above after again
-all also am an and any anybody anyone anything are arent as ask asked at away be because been before being below
-between both but by can cannot cant could couldnt did didnt do does doesnt doing done dont down during each either
-else ever every few find for from further gave get gets getting give given go goes going gone got had hadnt has hasnt
-have havent having he hed help her here heres hers herself him himself his how hows i id if ill im in into is isnt it
-its itself ive just kind know let lets like look made make makes many may maybe me mean might mine more most much must
-my myself need no nor not now of off often oh ok okay on once one ones only onto or other others our ours ourselves
-out over own please put quite rather really recently said same say says see seem seems shall she shed shes should
-shouldnt show since so some somebody someone something sometimes somewhere soon sort still stuff such sure take tell
-than thank thanks that thats the their theirs them themselves then there theres these they theyre thing things think
-this those though through to today together told tomorrow too took toward tried try under until up upon us use used
-uses using usually very want wants was wasnt we well went were werent weve what whatever whats when whenever where
-wheres wherever whether which while who whoever whom whos whose why will with within without wont would wouldnt yes
-yesterday yet you youd youll your youre yours yourself youve
+all also am an and any anybody anyone anything are arent as ask asked at be because been before being below between both
+but by can cannot cant could couldnt did didnt do does doesnt doing done dont during each either else ever every few
+find for from further gave get gets getting give given go goes going gone got had hadnt has hasnt have havent having he
+hed help her here heres hers herself him himself his how hows i id if ill im in into is isnt it its itself ive just kind
+know let lets like look made make makes many may maybe me mean might mine more most much must my myself need no nor not
+now of often oh ok okay on once one ones only onto or other others our ours ourselves own please put quite rather really
+recently said same say says see seem seems shall she shed shes should shouldnt show since so some somebody someone
+something sometimes somewhere soon sort still stuff such sure take tell than thank thanks that thats the their theirs
+them themselves then there theres these they theyre thing things think this those though through to today together told
+tomorrow too took toward tried try under until upon us use used uses using usually very want wants was wasnt we well
+went were werent weve what whatever whats when whenever where wheres wherever whether which while who whoever whom whos
+whose why will with within without wont would wouldnt yes yesterday yet you youd youll your youre yours yourself youve
 """
 _LATIN_WORDS = {
     "es": """

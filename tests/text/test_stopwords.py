@@ -39,6 +39,11 @@ def test_each_language_has_its_stop_words(query: str, left: list[str]) -> None:
     assert content(query) == left
 
 
+@pytest.mark.parametrize("word", ["away", "down", "off", "out", "over", "up"])
+def test_a_word_that_may_be_all_that_is_asked_is_no_stop_word(word: str) -> None:
+    assert content(f"why was it {word}?") == [word]
+
+
 @pytest.mark.parametrize(
     "days",
     [
