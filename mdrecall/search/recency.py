@@ -193,6 +193,7 @@ def _words(text: str) -> set[str]:
 _MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 2, 14, 8
 # A stem may not end like its word; this many letters of both are the same.
 _SURE_CHARS = 3
+_PRICES = ("cost", "price", "kost", "preis", "cout", "prix", "cuest", "costar", "precio")
 # A line about what a query asks for holds a third of its words; of a long one, as many. A line that tells of a change
 # often says less than the one that it changes: "Upgraded Postgres to 16."
 _MOST_HELD = 3
@@ -259,6 +260,8 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     # No line needs the words of a time to state what held then.
     timed = _words(" ".join(context.text[start:end] for start, end in context.times.spans))
     asked = [match.term for match in context.matches if not match.term.stop and match.term.surface not in timed]
+    # Nor does it need to say *cost* to name a price.
+    asked = [term for term in asked if not term.surface.startswith(_PRICES)] or asked
     # A line that says where somebody moved answers where they live.
     fold_text = fold_homes if fold_homes(context.text) != fold(context.text) else fold
     words = (term.text if fold_text is fold else fold_homes(term.surface) for term in asked)
@@ -350,7 +353,7 @@ def _read_sentences(text: str, held: Sequence[str], fold_text: Callable[[str], s
     every = ((each, fold_text(each)) for each in list_sentences(text))
     found = ((each, folded, frozenset([one for one in held if one in folded])) for each, folded in every)
     first = islice((each for each in found if each[2]), _MAX_SENTENCES)
-    words = ((one, re.findall(r"\w+", folded) if one.isascii() else (), own) for one, folded, own in first)
+    words = ((one, re.findall(r"[^\W\d_]+", folded) if one.isascii() else (), own) for one, folded, own in first)
     return [(one, frozenset([word[:_SURE_CHARS] for word in all_of]), own) for one, all_of, own in words]
 
 

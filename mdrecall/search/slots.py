@@ -7,7 +7,7 @@ told in a script, such as a name in Chinese, is taken to be there.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from heapq import nlargest
 
@@ -42,6 +42,11 @@ _DONE = r"\b(?:did|was|were|had|hat|hatte|haben|wurden?|fue|fueron|ont|était|é
 # A number, the sign inside it, and the word after it; or the name of a time.
 _COUNTED = r"((?:\d+|[一二两兩三四五六七八九十百千万萬]+)(?:([.,:])\d+)*)\s?([^\W\d_一二两兩三四五六七八九十百千万萬]*)"
 _TIMED = rf"{_COUNTED}|\b({'|'.join(HINTS.split())})(?=s?\b)|([月火水木金土日]曜|[월화수목금토일]요일)"
+# What follows an amount of money, or the price of one.
+_OF_MONEY = frozenset((
+    "euro", "euros", "eur", "dollar", "dollars", "usd", "pound", "pounds", "gbp", "chf", "francs", "franken", "pesos",
+    "per", "each", "pro", "je", "par", "por", "al", "la",
+))  # fmt: skip
 _NUMBERS = (
     r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred|thousand"
     r"|half|once|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|hundert|tausend|deux|trois|quatre"
@@ -170,16 +175,20 @@ def has_other_value(old: str, new: str, query: str) -> bool:
     """True if a query asks for a number or a time that may change, and the newer of two texts names another one."""
     if (kind := find_kind(query)) not in ("number", "time") or re.search(_DONE, query.lower()):
         return False
-    # A value is compared with those of its form, or of what it counts: 40 croissants are not what a croissant costs.
-    pattern = _TIMED if kind == "time" else _COUNTED
-    before, after = (
-        {
-            (not value, value or "".join(words)) if kind == "time" else (sign or counted, value)
-            for value, sign, counted, *words in re.findall(pattern, text.lower())
-        }
-        for text in (old, new)
-    )
+    before, after = (set(_read_values(text.lower(), kind)) for text in (old, new))
     return not {form for form, _ in before}.isdisjoint(form for form, _ in after - before)
+
+
+def _read_values(text: str, kind: str) -> Iterator[tuple[object, str]]:
+    """Yield the numbers or times of a text, each with its form or with what it counts.
+
+    Only values of one form are compared: 40 croissants are not what a croissant costs.
+    """
+    for value, sign, counted, *words in re.findall(_TIMED if kind == "time" else _COUNTED, text):
+        if kind == "time":
+            yield not value, value or "".join(words)
+        else:
+            yield sign or ("" if counted in _OF_MONEY else counted), value
 
 
 def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

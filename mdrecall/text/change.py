@@ -28,7 +28,7 @@ _WORDS = {
         lowered increased reduced became dropped instead extended shortened took-over gewechselt wechselt geandert
         verschoben verlegt ersetzt umbenannt ubernommen ubernimmt umgestellt getauscht erhoht gesenkt aktualisiert
         stattdessen remplace deplace reporte renomme passe repris reprend augmente baisse abandonne cambio cambiado
-        cambia reemplazado sustituido renombrado subio actualizado asumio cambiato spostato sostituito rinominato
+        cambia reemplazado sustituido renombrado subio sube actualizado asumio cambiato spostato sostituito rinominato
         aggiornato aumentato passato trocou substituido renomeado atualizado aumentou assumiu passou gewijzigd
         verplaatst vervangen hernoemd overgenomen verhoogd verlaagd overgestapt 改成 改为 改為 改到 换成 換成 换到 变成
         變成 升级到 涨到 漲到 升到 降到 调到 調到 现在 現在 変更 変え 変わ になった になりました 今は""",
@@ -328,8 +328,9 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     old_weight = _weigh(old, new, held)
     weight, kinds = min(old_weight, _weigh(new, old, also)), {unit.kind for unit in new.units}
     kinds -= {"sign"} if new.units[0].kind == "sign" else set()
-    # Who moves need not have changed anything but the place to live.
-    is_moved = "move" in kinds and ("=live" in old.keys or weight >= _SUBJECT)
+    # Who moves need not have changed anything but the place to live. A meeting moves to another time.
+    to_time = any(one.kind == "to" and two.kind in ("value", "date") for one, two in pairwise(new.units))
+    is_moved = "move" in kinds and (to_time or "=live" in old.keys or weight >= _SUBJECT)
     is_told = is_moved or not kinds.isdisjoint(("verb", "sign"))
     announced = is_told or "bring" in kinds
     # What an older line announces too is not news: then other words are about another thing.
@@ -348,7 +349,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
         return Change("negation", "", "") if is_same else None
     if announced and (named := _find_named(old, new, shared, old_weight)):
         return named
-    before, after = _pick(befores, afters), _pick(afters, befores)
+    before, after = (_pick(*each, announced=announced) for each in ((befores, afters), (afters, befores)))
     if not before or not after or before.size > _MAX_VALUE or after.size > _MAX_NEW_VALUE:
         return None
     if {unit.key for unit in before.units} == {unit.key for unit in after.units}:
@@ -370,7 +371,10 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     if not kind or not (is_placed or is_holder or (announced and kind != "word")):
         return None
     is_other_link = kind == "word" and before.link != after.link
-    if not announced and (old.is_event or new.is_event or is_numbered or is_other_link):
+    # "Met the new landlord, Mrs Lindgren" tells of a day, and of who the landlord is.
+    is_renewed = any(unit.kind == "weak" and also[place] for place, unit in enumerate(new.units[:-1], 1))
+    is_event = old.is_event or (new.is_event and not (is_renewed and kind == "name"))
+    if not announced and (is_event or is_numbered or is_other_link):
         return None
     if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
         return None
@@ -382,6 +386,8 @@ def find_change(old: Claim, new: Claim) -> Change | None:
 def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float, *, announced: bool, kind: str) -> bool:
     """True if only one of two claims can hold."""
     if not before.before or not after.before:
+        if kind == "date" and announced:
+            return weight >= _SUBJECT
         # "Carol is the owner of …" can be said of one person.
         rests = (claim.units[len(slot.units) :] for claim, slot in ((old, before), (new, after)))
         is_single = all([unit.kind for unit in rest[:2]] == ["is", "the"] for rest in rests)
@@ -404,6 +410,8 @@ def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float,
     is_placed = announced or (before.link == after.link == ":" and is_lasting)
     is_inside = bool(before.follower) and before.size == after.size == 1
     is_moved = "=live" in old.keys and any(unit.kind == "move" for unit in new.units)
+    # "Renamed the branch to main" says what the branch is called as "is" does.
+    is_linked |= before.is_linked and announced and after.link in _WORDS["to"].split()
     is_placed = is_linked and (is_placed or is_inside)
     return is_enough and (is_moved or is_placed) and max(before.size, after.size) <= _MAX_VALUE / 2
 
@@ -450,7 +458,7 @@ def _weigh(claim: Claim, other: Claim, held: Sequence[bool]) -> float:
     return said + len((claim.context & other.keys) - claim.keys)
 
 
-def _pick(slots: list[_Slot], others: list[_Slot]) -> _Slot | None:
+def _pick(slots: list[_Slot], others: list[_Slot], *, announced: bool) -> _Slot | None:
     """Return the slot with the value of a claim; None if it differs from the other one in more than that."""
     if len(slots) > 1 and slots[0].kinds == {"date"} and not slots[0].before:
         # "As of July, …"
@@ -461,6 +469,10 @@ def _pick(slots: list[_Slot], others: list[_Slot]) -> _Slot | None:
         first, *rest = [slot for slot in slots if is_dated or any(unit.kind != "date" for unit in slot.units)] or slots
         is_beside = all(one.kinds == {"word"} or (one.kinds == {"date"} and one.link in _SINCE) for one in rest)
         slots = [first] if first.kinds & others[0].kinds and is_beside else slots
+        # "The doctor raised it to 75 mg": beside a verb of change, a word before the value is no other thing.
+        alike = [slot for slot in slots if "date" in slot.kinds & others[0].kinds]
+        is_beside = announced and all(one.kinds == {"word"} for one in slots if one not in alike)
+        slots = alike if len(alike) == 1 and is_beside else slots
     return slots[0] if len(slots) == 1 else None
 
 

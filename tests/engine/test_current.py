@@ -129,6 +129,10 @@ def test_a_query_that_names_a_time_is_about_what_held_then(workspace: Workspace)
 # An older and a newer line that answer one question in words of their own.
 ANEW = (
     ("Croissants sell for 2.40", "Croissants are 2.60 from today", "What do croissants cost?"),
+    ("A croissant costs 2.40 euros", "Croissants: 2.60 each from today", "What does a croissant cost?"),
+    ("Cello lesson with Mrs Adeyemi is 42 euros, cash.", "Mrs Adeyemi: 48 per cello lesson, bank transfer only",
+     "What does a cello lesson cost?"),
+    ("Standup is at 9:30 on weekdays.", "Standup at 10:00, with the door open", "When is the standup?"),
     ("Mira swims on Wednesdays at 16:00 (city pool)", "Mira's swimming is on Fridays at 17:00 now, in the north.",
      "When does Mira swim?"),
     ("Proben dienstags um 19:30 im Pfarrsaal", "Die Proben sind ab Juni donnerstags um 20 Uhr, im Gasthaus.",

@@ -56,6 +56,15 @@ Odile is our contact at Solmar. | Bruno is our contact at Solmar. | name Odile >
 The linter is clean and tests pass. | All tests pass and no linter issues. | nothing
 We use Jira for task tracking. | We moved task tracking from Jira to Linear. | name Jira > Linear
 Netflix: 12.99 a month. | Netflix went up to 15.49 a month. | value 12.99 > 15.49
+Standup is at 9:30 on weekdays. | Standup moved to 10:00. | value 9:30 > 10:00
+The standup is at 9:30. | Paul moved to Bath. | nothing
+I take 50 mg of sertraline every morning. | The doctor increased sertraline to 75 mg. | value 50 > 75
+I take 50 mg of sertraline. | The doctor increased ibuprofen to 75 mg. | nothing
+Falcon deadline: 1 September | The deadline of Falcon was pushed to 15 October. | date 1 September > 15 October
+The default branch is master. | Renamed the default branch to main today. | word master > main
+The default branch is master. | Pushed the default branch to origin. | nothing
+The landlord is Mr Kowalski. | Met the new landlord, Mrs Lindgren. | name? Kowalski > Lindgren
+The landlord is Mr Kowalski. | Met the landlord, Mrs Lindgren. | nothing
 The cache holds 4 GB. | The cache was bumped to 8 GB. | value 4 > 8
 The nanny comes on Monday. | Nanny cut down to Tuesdays. | date Monday > Tuesdays
 The SLA with Orbit is 99.5 percent. | SLA with Orbit renegotiated: 99.9 percent. | value 99.5 > 99.9
