@@ -17,8 +17,8 @@ from mdrecall.search.score import (
     passage_worths,
     query_cost,
 )
-from mdrecall.search.slots import LACKING_COST
-from mdrecall.search.stages import NO_MATCH, Candidate, RankingContext, Stage, find_user_factor
+from mdrecall.search.slots import LACKING_COST, explain_no_match
+from mdrecall.search.stages import Candidate, RankingContext, Stage, find_user_factor
 from mdrecall.text.markdown import cut_units, is_user, shorten, utf16_units
 from mdrecall.text.words import fold, tokens
 from mdrecall.types.documents import Issue, format_citation
@@ -52,15 +52,15 @@ def run_stages(
     for stage in stages:
         remaining = stage(current, context)
         if not remaining:
-            return explain_empty(current, context.options.min_score)
+            return explain_empty(current, context.options.min_score, context.text)
         current = remaining
     return current
 
 
-def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
+def explain_empty(candidates: Sequence[Candidate], min_score: float, query: str) -> SearchAnswer:
     """Return an empty answer that says why; ``candidates`` are those that the last stage has dropped."""
     if not candidates or not candidates[0].shown_score:
-        return NO_MATCH
+        return explain_no_match(query)
     best = candidates[0]
     line = best.chunk.line(best.passage.first_line)
     action = (

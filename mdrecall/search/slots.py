@@ -15,8 +15,8 @@ from mdrecall.search.query import HINTS, drop_question_words, find_matches, find
 from mdrecall.search.score import TITLE_WEIGHT
 from mdrecall.search.stages import Candidate, RankingContext, find_named_speakers, score_of
 from mdrecall.text.days import chunk_day
-from mdrecall.text.words import find_stop_words, is_unspaced_text
-from mdrecall.types.search import confidence_of
+from mdrecall.text.words import find_language, find_stop_words, is_unspaced_text
+from mdrecall.types.search import SearchAnswer, confidence_of
 
 #: What a passage loses that lacks what the question asks for. One in ten right answers of the question sets and of
 #: generated notebooks lacks it, and four in five of those that are beside the point.
@@ -215,6 +215,47 @@ def trust_leader(candidates: Sequence[Candidate], context: RankingContext) -> li
     return [first._replace(score=score_of(first, context)), *others]
 
 
+# What is said of an answer that is weak, of one that is uncertain, and if there is none, in the language of the query:
+# who asks in it may read it.
+_HINTS = {
+    "en": (
+        "Not sure: the best match is weak, and the memory may hold no answer.",
+        "Not sure: the best match may not answer the query.",
+        "Nothing in the memory matches these words: try others, or part of a name.",
+    ),
+    "de": (
+        "Unsicher: Der beste Treffer ist schwach, vielleicht steht die Antwort nicht im Gedächtnis.",
+        "Unsicher: Der beste Treffer ist vielleicht nicht die Antwort.",
+        "Zu diesen Wörtern steht nichts im Gedächtnis: Versuche andere oder einen Teil eines Namens.",
+    ),
+    "fr": (
+        "Pas sûr : le meilleur résultat est faible, et la mémoire n'a peut-être pas la réponse.",
+        "Pas sûr : le meilleur résultat n'est peut-être pas la réponse.",
+        "Rien dans la mémoire ne correspond à ces mots : essayez-en d'autres, ou une partie d'un nom.",
+    ),
+    "es": (
+        "No es seguro: el mejor resultado es débil y quizá la memoria no tenga la respuesta.",
+        "No es seguro: quizá el mejor resultado no sea la respuesta.",
+        "Nada en la memoria coincide con estas palabras: prueba con otras o con parte de un nombre.",
+    ),
+    "zh": (
+        "不确定：最佳结果相关性很弱，记忆里可能没有答案。",
+        "不确定：最佳结果可能不是答案。",
+        "记忆里没有与这些词相符的内容：请换个词，或只写名字的一部分。",
+    ),
+    "ja": (
+        "不確か：最も近い結果も関連が弱く、記憶に答えがないかもしれません。",
+        "不確か：最も近い結果が答えではないかもしれません。",
+        "記憶にこの言葉に合うものはありません。別の言葉か、名前の一部で試してください。",
+    ),
+    "ko": (
+        "확실하지 않음: 가장 가까운 결과도 관련이 약하며, 기억에 답이 없을 수 있습니다.",
+        "확실하지 않음: 가장 가까운 결과가 답이 아닐 수 있습니다.",
+        "기억에 이 낱말과 맞는 것이 없습니다. 다른 낱말이나 이름의 일부로 찾아보세요.",
+    ),
+}
+
+
 def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:
     """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
     best = max(candidates, key=lambda entry: entry.score)
@@ -225,8 +266,13 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
         return f"The query names another speaker: the best match was said by {speaker}."
     if best.lacks:
         return f"Not sure: the best match names no {best.lacks}, which the query asks for."
-    if best.score < _WEAK:
-        return "Not sure: the best match is weak, and the memory may hold no answer."
-    if confidence_of(best.score) == "low":
-        return "Not sure: the best match may not answer the query."
-    return ""
+    if confidence_of(best.score) != "low":
+        return ""
+    weak, unsure, _ = _HINTS.get(find_language(context.text), _HINTS["en"])
+    return weak if best.score < _WEAK else unsure
+
+
+def explain_no_match(query: str) -> SearchAnswer:
+    """Return an empty answer for a query that nothing matches."""
+    *_, hint = _HINTS.get(find_language(query), _HINTS["en"])
+    return SearchAnswer((), reason="no_match", action=hint)

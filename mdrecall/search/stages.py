@@ -56,10 +56,6 @@ _SHOWN_UNITS = 4_000
 NO_SEARCHABLE_WORDS = SearchAnswer(
     (), reason="no_searchable_words", action="The query has no letter or digit. Search for a word, a name or a number."
 )
-#: The answer if no chunk has anything to do with the query.
-NO_MATCH = SearchAnswer(
-    (), reason="no_match", action="Nothing in the memory matches these words: try others, or part of a name."
-)
 
 
 class RankingOptions(NamedTuple):

@@ -561,6 +561,16 @@ def count_words(words: Set[str], language: str) -> int:
     return len((words & _LATIN[language]) - _ENGLISH_WORDS)
 
 
+def find_language(text: str) -> str:
+    """Return the language of a text as its script or its stop words tell; English if they do not tell it."""
+    for script, language in (("kana", "ja"), ("hangul", "ko"), ("han", "zh")):
+        if not text.isascii() and SCRIPT_PATTERNS[script].search(text):
+            return language
+    words = frozenset(word for token in tokens(text) for word in surface_words(token))
+    guessed = _guess_languages(words - _ENGLISH_WORDS, len(words & _ENGLISH_WORDS))
+    return guessed[0] if len(guessed) == 1 else "en"
+
+
 def _guess_languages(words: Set[str], english_count: int) -> list[str]:
     """Return the languages that a query may be in, apart from English, by how many stop words of theirs it has."""
     counts = {language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _AMBIGUOUS}

@@ -20,9 +20,8 @@ from mdrecall.search.score import (
     weigh,
     wordless_worth,
 )
-from mdrecall.search.slots import describe_doubt, trust_leader
+from mdrecall.search.slots import describe_doubt, explain_no_match, trust_leader
 from mdrecall.search.stages import (
-    NO_MATCH,
     Candidate,
     RankingContext,
     RankingOptions,
@@ -429,14 +428,32 @@ def test_a_weak_best_match_is_doubted_and_a_good_one_is_not() -> None:
 
 
 def test_an_empty_answer_says_that_nothing_matches_or_names_the_best_match() -> None:
-    assert explain_empty([], 0.3) is NO_MATCH
-    assert explain_empty([candidate()], 0.3) is NO_MATCH
-    low = explain_empty([candidate(score=0.254, line=7), candidate(2, score=0.1)], 0.35)
+    assert explain_empty([], 0.3, "walrus") == explain_empty([candidate()], 0.3, "walrus") == explain_no_match("walrus")
+    low = explain_empty([candidate(score=0.254, line=7), candidate(2, score=0.1)], 0.35, "walrus")
     assert low.reason == "below_min_score"
     assert low.action == (
         "The best match, memory/a.md#L7, has a score of 0.25, below the minimum score of 0.35."
         " Lower the minimum score or try other words."
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "begins"),
+    [
+        ("what does the walrus eat", "Nothing in the memory"),
+        ("walrus", "Nothing in the memory"),
+        ("was frisst mein Walross", "Zu diesen Wörtern"),
+        ("que mange mon morse", "Rien dans la mémoire"),
+        ("dónde está mi morsa", "Nada en la memoria"),
+        ("海象吃什么", "记忆里没有"),
+        ("セイウチは何を食べる", "記憶にこの言葉"),
+        ("바다코끼리는 무엇을 먹나요", "기억에 이 낱말"),
+    ],
+)
+def test_a_hint_is_in_the_language_of_the_query(query: str, begins: str) -> None:
+    assert explain_no_match(query).action.startswith(begins)
+    doubt = describe_doubt([candidate(score=0.1)], context()._replace(text=query))
+    assert doubt.isascii() == (begins[:7] == "Nothing")
 
 
 def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:

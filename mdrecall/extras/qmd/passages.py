@@ -20,7 +20,7 @@ from mdrecall.search.query import parse_query, read_naming, read_times
 from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
 from mdrecall.search.score import ReadChunk
-from mdrecall.search.slots import describe_doubt
+from mdrecall.search.slots import describe_doubt, explain_no_match
 from mdrecall.text.annotations import is_for, read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.markdown import split_passages, titles
@@ -70,7 +70,7 @@ class Located(NamedTuple):
     passages: Sequence[tuple[int, stages.Candidate]]
     caution: str = ""
     """Why they should be doubted."""
-    empty: SearchAnswer = stages.NO_MATCH
+    empty: SearchAnswer = SearchAnswer(())
     """The answer if there are none."""
     left_out: int = 0
     """How many entries of other projects the documents have."""
@@ -102,7 +102,7 @@ def locate(
     entries = [entry for entry in every if is_for(entry[1].marks.project, projects)]
     left_out = len(every) - len(entries)
     if not entries:
-        return Located((), left_out=left_out)
+        return Located((), empty=explain_no_match(query), left_out=left_out)
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
     terms = quiet_time_words(parse_query(query), query, times)
     matches = score.leave_out_stop_words([_match_term(term, entries) for term in terms])
