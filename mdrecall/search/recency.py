@@ -8,8 +8,9 @@ A line that was replaced stays a result, because whoever asks may want to know w
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice, product
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
@@ -19,7 +20,15 @@ from mdrecall.search.stages import Candidate, RankingContext, identifier_share, 
 from mdrecall.text.change import Change, Claim, find_change, fold_homes, list_sentences, read_claim
 from mdrecall.text.days import Moment, Place, chunk_day, entry_day, format_day, is_known_newer, is_newer
 from mdrecall.text.markdown import heading_above, is_role
-from mdrecall.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
+from mdrecall.text.words import (
+    LATIN_STOP_WORDS,
+    find_stop_words,
+    fold,
+    is_unspaced,
+    stop_words_of,
+    surface_words,
+    tokens,
+)
 from mdrecall.types.documents import format_citation
 from mdrecall.types.search import Term
 
@@ -202,14 +211,23 @@ _MIN_SHARED, _MAX_DIFFERENT = 4, 12
 _Sentence: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
 
 
-class _Said(NamedTuple):
+_NOWHERE = Place("", 0, None, 0)
+
+
+class _Said:
     """A candidate, where it was written down, and its sentences about what the query asks for."""
 
-    entry: Candidate
-    place: Place = Place("", 0, None, 0)
-    heading: str = ""
-    sentences: Sequence[_Sentence] = ()
-    """Each with how its words begin, and with those words of the query that it holds."""
+    def __init__(self, entry: Candidate, place: Place = _NOWHERE, sentences: Sequence[_Sentence] = ()) -> None:
+        """``sentences`` are given with how their words begin, and with those words of the query that they hold."""
+        self.entry, self.place, self.sentences = entry, place, sentences
+
+    @cached_property
+    def heading(self) -> str:
+        """The nearest heading above it."""
+        return heading_above(self.entry.chunk.trail, self.entry.chunk.text, self.entry.passage).rpartition(" › ")[2]
+
+    def with_entry(self, entry: Candidate) -> "_Said":
+        return _Said(entry, self.place, self.sentences)
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -294,7 +312,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
             else:
                 # The lifted one may itself be older than another; each step brings another day to this place.
                 del said[at]
-                said.insert(place, told._replace(entry=_count_as_much(told.entry, one.entry)))
+                said.insert(place, told.with_entry(_count_as_much(told.entry, one.entry)))
                 break
         else:
             place += 1
@@ -308,7 +326,7 @@ def _tell_before(newer: _Said, older: _Said, change: Change) -> _Said:
     is_known = newer.place.day is not None and is_known_newer(newer.place, older.place)
     until = f" until {format_day(newer.place.day or 0)}" if is_known else ""
     where = format_citation(older.place.path, older.place.line, older.place.line)
-    return newer._replace(entry=newer.entry._replace(was=f"{change.old}{until} ({where})"))
+    return newer.with_entry(newer.entry._replace(was=f"{change.old}{until} ({where})"))
 
 
 def _count_as_much(lifted: Candidate, other: Candidate) -> Candidate:
@@ -337,9 +355,8 @@ def _find_sentences(entry: Candidate, beginnings: Sequence[str], least: int, fol
     pairs = zip(text.split("\n"), said.split("\n"), strict=True)
     kept = [line for line, folded in pairs if len({*[one for one in held if one in folded], *above}) >= least]
     line, changed = chunk.line(entry.passage.first_line), Moment(chunk.mtime_ns / 1e6).today
-    heading = heading_above(chunk.trail, chunk.text, entry.passage).rpartition(" › ")[2]
     place = Place(chunk.path, line, entry_day(chunk), changed)
-    return _Said(entry, place, heading, _read_sentences("\n".join(kept), held, fold_text))
+    return _Said(entry, place, _read_sentences("\n".join(kept), held, fold_text))
 
 
 def _find_held(text: str, beginnings: Sequence[str]) -> list[str]:
@@ -353,8 +370,13 @@ def _read_sentences(text: str, held: Sequence[str], fold_text: Callable[[str], s
     every = ((each, fold_text(each)) for each in list_sentences(text))
     found = ((each, folded, frozenset([one for one in held if one in folded])) for each, folded in every)
     first = islice((each for each in found if each[2]), _MAX_SENTENCES)
-    words = ((one, re.findall(r"[^\W\d_]+", folded) if one.isascii() else (), own) for one, folded, own in first)
-    return [(one, frozenset([word[:_SURE_CHARS] for word in all_of]), own) for one, all_of, own in words]
+    return [(one, _find_beginnings(folded) if one.isascii() else frozenset(), own) for one, folded, own in first]
+
+
+def _find_beginnings(folded: str) -> frozenset[str]:
+    """Return how the words of a sentence begin that say something: no stop words and no numbers."""
+    words = [word for word in folded.split() if word not in LATIN_STOP_WORDS and word[0].isalpha()]
+    return frozenset([word[:_SURE_CHARS] for word in words])
 
 
 def _may_change(old: frozenset[str], new: frozenset[str]) -> bool:

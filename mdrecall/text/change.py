@@ -376,7 +376,14 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_event = old.is_event or (new.is_event and not (is_renewed and kind == "name"))
     if not announced and (is_event or is_numbered or is_other_link):
         return None
-    if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
+    if (
+        kind != "word"
+        and not is_holder
+        and _differ_inside(before, after, announced=announced, is_told=is_told and weight >= _SUBJECT)
+    ):
+        return None
+    if kind == "name" and weight < _SUBJECT and not is_holder and after.split()[0]:
+        # What somebody took over says nothing about where they live.
         return None
     is_sure = _is_sure(old, new, before, after, weight, announced=announced, kind=kind)
     shown = "value" if kind == "date" and all(unit.kind != "date" for unit in (*before.units, *after.units)) else kind

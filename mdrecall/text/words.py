@@ -539,6 +539,8 @@ over pa pan par pas pendant per plus pod pour qua rat sag sam san sea sei ser se
 ten till til ton tra tum u uber un van var vi von war wil
 """
 _AMBIGUOUS = frozenset(_ALSO_ENGLISH.split())
+#: Stop words in Latin letters of every language, but for those that mean something in English.
+LATIN_STOP_WORDS = _ENGLISH_WORDS.union(*_LATIN.values()) - (_AMBIGUOUS - _ENGLISH_WORDS)
 
 
 def find_stop_words(words: Iterable[str]) -> frozenset[str]:

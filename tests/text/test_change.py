@@ -65,6 +65,9 @@ The default branch is master. | Renamed the default branch to main today. | word
 The default branch is master. | Pushed the default branch to origin. | nothing
 The landlord is Mr Kowalski. | Met the new landlord, Mrs Lindgren. | name? Kowalski > Lindgren
 The landlord is Mr Kowalski. | Met the landlord, Mrs Lindgren. | nothing
+Odile works at Orbit. | Odile switched the build from Jenkins to Drone. | nothing
+Juniper has 5 servers. | Juniper switched to 3 sprints a month. | nothing
+Odile lives in Bilbao. | Odile took over the newsletter of Pinecrest. | nothing
 The cache holds 4 GB. | The cache was bumped to 8 GB. | value 4 > 8
 The nanny comes on Monday. | Nanny cut down to Tuesdays. | date Monday > Tuesdays
 The SLA with Orbit is 99.5 percent. | SLA with Orbit renegotiated: 99.9 percent. | value 99.5 > 99.9
