@@ -1,5 +1,6 @@
 """What a model learns when a prompt is typed."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,9 @@ def test_a_prompt_that_was_pasted_is_not_looked_for(hooks: Hooks) -> None:
 
 
 def test_a_state_folder_that_cannot_be_written_is_logged_and_the_answer_is_given(hooks: Hooks) -> None:
-    folder = hooks.call("prompt").settings.state_dir
-    hooks.workspace.state.joinpath("workspaces").mkdir(exist_ok=True)
-    with open(folder, "w"):
-        pass
+    folder = Path(hooks.call("prompt").settings.state_dir)
+    shutil.rmtree(folder)
+    folder.write_text("")
     assert "twelve connections" in hooks.answer("prompt", prompt=PROMPT).context
     assert any("cannot be recorded" in problem for problem in hooks.problems)
 
