@@ -49,6 +49,7 @@ VIEWS = {
     "around": (f"path={PATH}", "Links to"),
     "agents": ("", "What agents were shown"),
     "settings": ("", "chunks; up to date"),
+    "theme": ("to=", "As the system"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "trash": ("", "Remove for good"),

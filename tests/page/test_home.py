@@ -11,7 +11,7 @@ from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.page.axe import find_faults
 from tests.page.conftest import Site, serve
-from tests.page.worlds import open_page
+from tests.page.worlds import let_in, open_page
 from tests.processes import until
 
 if TYPE_CHECKING:
@@ -171,6 +171,21 @@ def test_a_large_memory_reads_the_notes_that_changed_last(workspace: Workspace) 
     assert "task 59" in body
     assert "32 more" in body
     assert "buried" not in body
+
+
+def test_a_browser_remembers_how_pages_look_without_scripts(site: Site, browser: "Browser") -> None:
+    context = browser.new_context(java_script_enabled=False, color_scheme="light")
+    let_in(site, context)
+    page = context.new_page()
+    grounds = []
+    for name in ("Dark", "Light", "As the system"):
+        page.goto(f"{site.origin}/ui/main/settings")
+        page.get_by_role("link", name=name).click()
+        page.goto(f"{site.origin}/ui/main/home")
+        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    context.close()
+    assert grounds[0] != grounds[1] == grounds[2]
+    assert "set-cookie" not in site.get("theme", to="red; path=/").headers
 
 
 def test_all_settings_are_there_and_no_secret(tmp_path: Path) -> None:

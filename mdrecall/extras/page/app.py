@@ -26,6 +26,7 @@ from mdrecall.extras.page.page import (
     CSRF_FIELD,
     PREFIX,
     STATIC,
+    THEMES,
     Answer,
     Page,
     Redirect,
@@ -50,7 +51,7 @@ VIEWS = {
         "read": "GET notes, GET note, GET follow, GET around, GET conversation",
         "timeline": "GET time, GET day",
         "agents": "GET agents, POST silence, POST wish",
-        "settings": "GET settings",
+        "settings": "GET settings, GET theme",
         "edit": "GET edit, POST edit, POST preview, POST task, GET new, POST append, POST delete,"
         " GET trash, POST trash, POST restore",
         "forget": "GET forget, POST forget, POST forget-apply, POST forget-undo",
@@ -65,6 +66,10 @@ _COMPRESSION = 1
 #: No form of ours has a tenth as many.
 _MAX_FIELDS = 200
 _STATUS: Mapping[type[RecallError], int] = {FileMissing: 404, FileChanged: 409, FileBusy: 409}
+
+
+#: The cookie with the theme, and how long it lasts. All servers of this machine share it.
+_THEME, _YEAR_S = "mdrecall-theme", 365 * 24 * 3_600
 
 
 class App:
@@ -93,7 +98,9 @@ class App:
         is_known = name in self.memories.names and f"{method} {view}" in VIEWS
         name = name if name in self.memories.names else self.memories.default
         query, now, csrf = dict(request.query_params), datetime.now(UTC), self.csrf and mask_token(self.csrf)
-        visit = Visit(self.memories, name, query, {}, csrf, now, self._session_key, self._can_change)
+        theme = request.cookies.get(_THEME, "")
+        rest = self._session_key, self._can_change, theme if theme in THEMES else ""
+        visit = Visit(self.memories, name, query, {}, csrf, now, *rest)
         if not is_known:
             return _refuse(visit, 404, "There is no such page.", "The links above lead to all there are.")
         if method == "POST":
@@ -135,7 +142,10 @@ def _answer(view: str, visit: Visit) -> Answer:
 
 def _send(answer: Answer, visit: Visit) -> Response:
     if isinstance(answer, Redirect):
-        return RedirectResponse(answer.url, 303)
+        redirect = RedirectResponse(answer.url, 303)
+        if answer.theme in THEMES:
+            redirect.set_cookie(_THEME, answer.theme, _YEAR_S, path=PREFIX, httponly=True, samesite="strict")
+        return redirect
     body, status = (render_page(answer, visit), answer.status) if isinstance(answer, Page) else (answer, 200)
     # Half characters, which JSON and file names can hold, are no UTF-8.
     return HTMLResponse(body.encode("utf-8", "replace"), status)

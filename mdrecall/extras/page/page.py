@@ -40,6 +40,8 @@ class Redirect(NamedTuple):
     """Another address to go to, after something was changed."""
 
     url: str
+    theme: str | None = None
+    """The theme that the browser is to remember; None if that stays as it is."""
 
 
 #: A page, a part of one that a script puts in its place, or another address.
@@ -62,6 +64,8 @@ class Visit(NamedTuple):
     """The conversation whose rules hold for what is shown; empty for the owner of the memory, who may see all."""
     can_change: bool = True
     """False if notes may only be read."""
+    theme: str = ""
+    """What the browser remembers of ``THEMES``."""
 
     @property
     def memory(self) -> "Memory":
@@ -178,6 +182,10 @@ _DONE = {
 }
 
 
+#: How a page may look, by what a browser remembers; the system decides if that is nothing.
+THEMES = {"": "As the system", "light": "Light", "dark": "Dark"}
+
+
 def render_page(page: Page, visit: Visit) -> str:
     """Return a whole page as HTML."""
     done = _DONE.get(visit.query.get("done", ""))
@@ -197,16 +205,16 @@ def render_page(page: Page, visit: Visit) -> str:
     )
     script = tag("script", src=f"{STATIC}app.js", defer=True)
     title = f"{page.title} · {visit.folder_name} · mdrecall"
-    return render_document(title, body, script)
+    return render_document(title, body, script, theme=visit.theme)
 
 
-def render_document(title: str, body: Html, *more: Html) -> str:
+def render_document(title: str, body: Html, *more: Html, theme: str = "") -> str:
     """Return a document with ``more`` at the end of its head."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="color-scheme", content=theme or "light dark"),
         tag("title", title),
         tag("link", rel="icon", href=f"{STATIC}icon.svg"),
         tag("link", rel="stylesheet", href=f"{STATIC}app.css"),

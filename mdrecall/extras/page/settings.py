@@ -7,8 +7,8 @@ from typing import TypeAlias
 from mdrecall.config.environment import find_locations, find_program_folders, shorten
 from mdrecall.config.load import Loaded, hide_secret
 from mdrecall.config.settings import list_settings
-from mdrecall.extras.page.html import Child, Html, cut, join, plural, show_code, tag
-from mdrecall.extras.page.page import Page, Visit, show_list
+from mdrecall.extras.page.html import Child, Html, cut, join, plural, separate, show_code, tag
+from mdrecall.extras.page.page import THEMES, Page, Redirect, Visit, show_list
 from mdrecall.types.sync import Status
 
 #: What one reads of a list of problems, and of a value, which may be a list of hundreds of paths.
@@ -22,7 +22,7 @@ Row: TypeAlias = tuple[str, Child, str]
 def get_settings(visit: Visit) -> Page:
     """Return what people look for among the settings; all of them are there for the owner, below."""
     loaded, heading = visit.memory.loaded, tag("h1", "Settings")
-    rows = [*_describe(visit)]
+    rows: list[Row] = [*_describe(visit), ("Look", _choose_theme(visit), "Only this browser remembers it.")]
     # Files of conversations, other programs and machines are the owner's business.
     if visit.session_key.strip() or not loaded:
         return Page("Settings", join(heading, _show_rows(rows)), "settings")
@@ -44,6 +44,19 @@ def _show_rows(rows: list[Row]) -> Html:
     return tag("dl", (tag("div", row) for row in shown), class_="settings")
 
 
+def _choose_theme(visit: Visit) -> Html:
+    links = (
+        tag("a", title, href=visit.url("theme", to=name), aria_current="true" if name == visit.theme else None)
+        for name, title in THEMES.items()
+    )
+    return tag("span", separate(" · ", links))
+
+
+def get_theme(visit: Visit) -> Redirect:
+    """Let this browser remember whether pages are light or dark, which changes nothing in the memory."""
+    return Redirect(visit.url("settings"), visit.query.get("to", ""))
+
+
 def _describe(visit: Visit) -> Iterator[Row]:
     status = visit.memory.status()
     is_whole = status.custom.get("wholeFolder")
@@ -54,6 +67,9 @@ def _describe(visit: Visit) -> Iterator[Row]:
     is_local = status.provider in _LOCAL or status.requested_provider == "none"
     sent = "No text leaves this machine" if is_local else f"Texts of notes and questions are sent to {status.provider}"
     yield "Embeddings", _describe_search(status), f"{sent}. Change it with `memorySearch.provider`."
+    is_offline = status.provider == "offline"
+    about = "; a question in English or eight others finds notes in each" if is_offline else ""
+    yield "Language", "as each note is written", f"Notes can be in any language{about}."
 
 
 def _describe_conversations(visit: Visit) -> Row:
