@@ -318,10 +318,20 @@ def _identify(base: Sequence[Entry], ours: Sequence[Entry], theirs: Sequence[Ent
     """Return the identities of the entries of a note on all sides: equal ones are the same entry.
 
     Other entries are known by their text. A heading, such as "Decisions", may stand below several others: it is the one
-    with the same headings above it or, if these were edited, the one of the same text that is missing.
+    with the same headings above it or, if these were edited, the one of the same text that is missing. Two sides may
+    have moved it to one note, where only one of them has a title above it.
     """
     known = list(_name_entries(base))
-    return known, *(_match_headings(known, side) for side in (ours, theirs))
+    sides = [_match_headings(known, side) for side in (ours, theirs)]
+    new = [{name for name in side if isinstance(name, tuple) and name not in known} for side in sides]
+    same = {
+        longer: shorter
+        for one, other in (new, reversed(new))
+        for longer in one - other
+        for shorter in other - one
+        if longer[0] == shorter[0] and longer[1][len(longer[1]) - len(shorter[1]) :] == shorter[1] != longer[1]
+    }
+    return known, *([same.get(name, name) if isinstance(name, tuple) else name for name in side] for side in sides)
 
 
 def _name_entries(entries: Iterable[Entry]) -> Iterator[Key]:

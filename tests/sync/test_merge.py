@@ -175,6 +175,12 @@ def test_the_same_heading_added_on_both_sides_stays_once() -> None:
     assert {"- one", "- two"} <= {*merged.splitlines()}
 
 
+def test_a_heading_that_two_sides_moved_to_one_note_stays_once() -> None:
+    """Both renamed a note, and one of them has a title above what was in it."""
+    moved, below = "## Digest\n\n### Decisions\n\n- one\n", "# Topic\n\nA paragraph.\n\n"
+    assert merge("", moved, below + moved) == merge("", below + moved, moved) == below + moved
+
+
 def test_an_edited_heading_keeps_what_the_other_side_added_below() -> None:
     base = "# Old\n\n## Part\n\n- one\n"
     merged = merge(base, "# New\n\n## Part\n\n- one\n", base + "- two\n")
