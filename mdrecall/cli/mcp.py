@@ -113,7 +113,7 @@ def _add_page(
 def add_ui(parser: CommandParser) -> None:
     parser.value("--port", "N", "the port (default: a free one)", type=parse_port, default=0)
     parser.flag("--no-open", "print the link without opening a browser")
-    about = "show what the conversation with this session key may see, and change nothing"
+    about = "show what this conversation may see, and change nothing"
     add_served(parser, read_only="show everything and change nothing", session_key=about)
 
 

@@ -22,9 +22,8 @@ _BLOCK = re.compile(r"<!--([a-z ]+)-->\n```text\n.*?```\n", re.DOTALL)
 _INTRODUCTION = """\
 # Every setting
 
-Each line has a setting, its default and what it does. [Configuration](config.md) says where settings come from,
-`mdrecall config show` prints those in use, and `mdrecall config schema` prints a schema for editors. A size may be
-`512k` or `2mb`.
+Each line has a setting, its default and what it does. [Configuration](config.md) says where settings come from, and
+`mdrecall config show` prints those in use. A size may be `512k` or `2mb`.
 """
 
 #: What a setting accepts is said where its default and its description do not show it.
