@@ -46,7 +46,7 @@ def _show_rows(rows: list[Row]) -> Html:
 
 def _choose_theme(visit: Visit) -> Html:
     links = (
-        tag("a", title, href=visit.url("theme", to=name), aria_current="true" if name == visit.theme else None)
+        tag("strong", title) if name == visit.theme else tag("a", title, href=visit.url("theme", to=name))
         for name, title in THEMES.items()
     )
     return tag("span", separate(" · ", links))
