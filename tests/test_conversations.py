@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -459,9 +460,7 @@ def test_a_conversation_in_openclaws_database_is_found_through_the_migration_and
         (found,) = memory.search("lighthouse key")
         assert found.citation == "sessions/talk.jsonl#L1-L2"
     jsonl = path.read_text()
-    path.unlink()
-    path.parent.rmdir()
-    path.parent.parent.rmdir()
+    shutil.rmtree(path.parent.parent)
     store = OpenClawStore(home.state)
     store.begin("talk")
     store.execute("DELETE FROM transcript_events")

@@ -31,7 +31,7 @@ def delete_former(settings: Settings) -> None:
 
 def _find_places(settings: Settings) -> str:
     """Return the file with the paths that an agent's index has had: the settings may name another one some day."""
-    return os.path.join(settings.agent_folder, "indexes.json")
+    return os.path.join(settings.agent_folder, "mdrecall-indexes.json")
 
 
 def _name_workspace(settings: Settings) -> str:
