@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ from mdrecall.types.documents import Issue, StoredSpace
 from mdrecall.types.search import SearchAnswer, SearchRequest, Visible
 from mdrecall.types.sync import ContentSizes, Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, never
 
-# How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
-_EMPTY_TRIES = 3
+# How often a search is made before an answer says that its index was taken away, or cannot be read.
+_MOST_TRIES = 3
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -80,7 +81,7 @@ class BuiltinBackend:
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         visible = find_visible_to(self._settings, request, is_indexed=has_sessions)
         answer = self._search_index(request, visible)
-        for _ in range(_EMPTY_TRIES):
+        for _ in range(_MOST_TRIES):
             # What is wrong with the index itself, such as missing vectors, is no reason for it to be empty.
             notes_fail = any(issue.path != self._store.admin.place for issue in result.issues)
             if answer.reason != "index_empty" or result.stale or notes_fail or self._is_truly_empty():
@@ -122,12 +123,11 @@ class BuiltinBackend:
         def search() -> SearchAnswer:
             return self._repair(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
 
-        try:
-            return search()
-        except (StoreBusy, StoreUnavailable):
-            # A connection may have broken, a standby may have cancelled the transaction, or the vectors may have just
-            # been replaced: retry once.
-            return search()
+        # The connection broke, the vectors were just replaced, or a standby cancelled the transaction, perhaps again.
+        for _ in range(_MOST_TRIES - 1):
+            with suppress(StoreBusy, StoreUnavailable):
+                return search()
+        return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written.
