@@ -80,8 +80,8 @@ class Chunking(Section):  # memorySearch.chunking
 
 
 class SessionSync(Section):  # memorySearch.sync.sessions
-    delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after so many new bytes; 0: any.")
-    delta_messages: int = setting(whole(0), 50, "Index a transcript after so many new messages.")
+    delta_bytes: int = setting(whole(0), 100_000, "Index a transcript once it has this many new bytes; 0 means any.")
+    delta_messages: int = setting(whole(0), 50, "Index a transcript once it has this many new messages.")
     post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
 
 

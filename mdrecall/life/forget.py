@@ -94,7 +94,7 @@ class ForgetPlan(NamedTuple):
 
     @property
     def token(self) -> str:
-        """A text that stands for exactly these places; whoever shows it has seen them."""
+        """A text that stands for exactly these places, as proof that somebody has seen them."""
         return hashlib.blake2b(repr((self.places, self.more, self.sessions)).encode(), digest_size=8).hexdigest()
 
 

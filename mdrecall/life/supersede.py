@@ -2,7 +2,7 @@
 
 A file of wishes is changed instead: only lines whose hashes are in the state folder go, any other is the person's.
 
-``<!-- status: superseded | by: memory/2026-11-16.md#L4 | on: 2026-11-16 -->``. Whoever deletes the comment undoes it.
+``<!-- status: superseded | by: memory/2026-11-16.md#L4 | on: 2026-11-16 -->``. Deleting the comment undoes it.
 """
 
 import os

@@ -3,7 +3,7 @@
 A time never filters: a note of the time gains a little, because people tell of a day on other days too. Only a query
 that asks for nothing but a time lists the notes of that time.
 
-A line that was replaced stays a result, because whoever asks may want to know what was said before.
+A line that was replaced stays a result, because people may want to know what was said before.
 """
 
 import re

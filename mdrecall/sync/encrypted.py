@@ -64,7 +64,7 @@ class Key:
 
     def invite(self, passphrase: str) -> str:
         """Return a line with the key, encrypted by a passphrase."""
-        # Whoever has the invitation can try a passphrase in about a second.
+        # Someone with the invitation can try a passphrase in about a second.
         if len(passphrase) < 8 or not passphrase.isprintable():
             raise SyncError("A passphrase must have at least 8 printable characters.")
         return _INVITATION + base64.b64encode(self._age.passphrase.encrypt(self.text.encode(), passphrase)).decode()

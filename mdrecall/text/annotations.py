@@ -238,7 +238,7 @@ def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: boo
     that.
     """
     first = last
-    # Whoever adds a heading below that of a digest does not end the digest.
+    # A heading that somebody adds below that of a digest does not end the digest.
     headings = ("# ", "## ") if has_heading else "#"
     while first > above and (has_heading or lines[first - 1].strip()):
         if lines[first - 1].startswith(headings):

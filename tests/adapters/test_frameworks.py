@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ class Answer(NamedTuple):
     id: str = "1"
 
 
-class Framework:
+class Framework(ABC):
     """How a framework is used; each of its adapters has one."""
 
     package = extra = example = ""
@@ -41,16 +42,17 @@ class Framework:
     """True if a call of a tool that does not exist reaches the adapter."""
     says_errors = True
 
+    @abstractmethod
     def ask(self, memory: Memory, script: Script = look_it_up) -> str:
         """Return the answer of the example with a model that follows a script."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self, tools: Memory | Toolset) -> list[tuple[str, str, Any]]:
         """Return the name, description and schema of each tool."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def call(self, tools: Memory | Toolset, name: str, arguments: dict[str, Any]) -> Answer:
-        raise NotImplementedError
+        """Return what an adapter answers to a call."""
 
     @property
     def module(self) -> Any:

@@ -212,7 +212,7 @@ def mark(text: str, spans: Iterable[tuple[int, int]]) -> Html:
 
 
 def cut(text: str, most: int) -> str:
-    """Return at most so many characters of a text."""
+    """Return at most this many characters of a text."""
     return text if len(text) <= most else f"{text[:most].rstrip()}…"
 
 
