@@ -202,7 +202,7 @@ def _words(text: str) -> set[str]:
 _MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 2, 14, 8
 # A stem may not end like its word; this many letters of both are the same.
 _SURE_CHARS = 3
-_PRICES = ("cost", "price", "kost", "preis", "cout", "prix", "cuest", "costar", "precio")
+_PRICES = ("cost", "price", "kost", "preis", "cout", "prix", "cuest", "precio")
 # A line about what a query asks for holds a third of its words; of a long one, as many. A line that tells of a change
 # often says less than the one that it changes: "Upgraded Postgres to 16."
 _MOST_HELD = 3
