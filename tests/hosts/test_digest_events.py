@@ -73,7 +73,7 @@ def test_a_start_shows_the_notes_and_then_finishes_what_the_session_before_was_k
     killed.turn("The staging port should be 8123.")
     shown = answer(workspace, following.event("session-start", source="startup")).context
     assert "green tea" in shown
-    assert "8123" not in shown
+    assert "port should be 8123" not in shown
     assert until(lambda: "The staging port should be 8123." in note(workspace))
     shown = answer(workspace, following.event("session-start", source="clear")).context
     assert "The staging port should be 8123." in shown

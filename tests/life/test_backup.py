@@ -298,12 +298,12 @@ def test_an_archive_from_anywhere_writes_notes_and_nothing_else(
         "notes/memory/AGENTS.md", "notes/.claude/commands/x.md", "notes/memory/.git/x.md", "notes/a\\b.md",
         "state/other", "sessions/../x.jsonl", "settings/mdrecall.json", "else.txt", "notes/memory/\u202e.md",
     )  # fmt: skip
-    archive = plant(export(run, workspace), dict.fromkeys(bad, b"bad"))
+    archive = plant(export(run, workspace), dict.fromkeys(bad, b"planted"))
     before = read_tree(other.path.parent)
     ran = run_there("import", "backup", str(archive), "--apply", "--overwrite", "--json")
     assert ran.code == 0
     assert {name for name, action in actions(ran).items() if action == "refused"} == set(bad)
-    assert b"bad" not in b"".join(read_tree(other.path.parent).values())
+    assert b"planted" not in b"".join(read_tree(other.path.parent).values())
     assert set(read_tree(other.path)) == set(NOTES)
     assert set(before) <= set(read_tree(other.path.parent))
 
