@@ -19,6 +19,7 @@ from mdrecall.notes.opening import decode, read_below, stamp_of
 from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import CACHE_FILE, HostState, copy_name
 from mdrecall.state_files import draft
+from mdrecall.store.sqlite import list_places
 from mdrecall.text.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
 from mdrecall.types.documents import Listing, format_citation
 from mdrecall.types.transcripts import Conversation, TranscriptRecord
@@ -239,10 +240,9 @@ class StateFiles:
 
     def __init__(self, settings: Settings, more: Sequence[str] = ()) -> None:
         """``more`` are further files, such as logs."""
-        self._agent = settings.agent_folder
-        self._hosts = HostState(self._agent)
-        self._state = os.path.join(settings.state_dir, "mdrecall-hosts")
-        self._index_path = settings.index_path
+        self._agents = list_places(settings)
+        self._states = [os.path.normpath(os.path.join(agent, "../../mdrecall-hosts")) for agent in self._agents]
+        self._trash = [*map(journal_folder, {settings.index_path}.union(*self._agents.values()))]
         self._more = tuple(more)
 
     def find(self, forgotten: Tombstones) -> Iterator[Place]:
@@ -260,26 +260,26 @@ class StateFiles:
                 os.unlink(file)
             else:
                 _rewrite(file, transcript, forgotten)
-        with suppress(FileNotFoundError):
-            # Only a cache, and some of its titles may be of conversations that are forgotten.
-            os.unlink(os.path.join(self._agent, CACHE_FILE))
-        with suppress(OSError):
-            for name in os.listdir(self._state):
-                if name.startswith(".") and name.endswith(".tmp"):
-                    os.unlink(os.path.join(self._state, name))
+        # Only a cache, and some of its titles may be of conversations that are forgotten.
+        leftovers = [os.path.join(agent, CACHE_FILE) for agent in self._agents]
+        leftovers += [file for state in self._states for file in glob(os.path.join(escape(state), ".*.tmp"))]
+        for file in leftovers:
+            with suppress(FileNotFoundError):
+                os.unlink(file)
 
     def _list(self, forgotten: Tombstones) -> Iterator[tuple[str, str, str]]:
         """Yield kind and path of each file, and the path of the transcript that it is a copy of.
 
         What is in the trash stays there, if these runs of forgetting use it.
         """
-        for host, session, _ in self._hosts.list_copies():
-            inside = copy_name(host, session)
-            yield "copy", os.path.join(self._hosts.copies, inside), f"sessions/{inside}"
-        found = [os.path.join(self._agent, CACHE_FILE), *self._more]
-        folders = [escape(self._state), os.path.join(escape(self._state), "*")]
+        for hosts in map(HostState, self._agents):
+            for host, session, _ in hosts.list_copies():
+                inside = copy_name(host, session)
+                yield "copy", os.path.join(hosts.copies, inside), f"sessions/{inside}"
+        found = [*(os.path.join(agent, CACHE_FILE) for agent in self._agents), *self._more]
+        folders = [folder for state in map(escape, self._states) for folder in (state, os.path.join(state, "*"))]
         if not any(entry.keeps_trash for entry in forgotten.entries):
-            folders.append(escape(journal_folder(self._index_path)))
+            folders += map(escape, self._trash)
         for folder in folders:
             found += glob(os.path.join(folder, "*"))
         for file in dict.fromkeys(found):

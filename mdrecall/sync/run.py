@@ -228,13 +228,7 @@ class MemorySync:
 
     def confirm(self) -> None:
         """Record that this machine has cleared everything that was forgotten; the next sync tells the others."""
-        from mdrecall.store.sqlite.sidecar_files import delete_all, find_orphans
-
         with self._hold_lock():
-            # The index of a renamed folder has its old name, and would keep the text.
-            for path, workspace in find_orphans(os.path.join(self._state_dir, "index")):
-                if workspace in self.state["places"]:
-                    delete_all(path)
             self.state["cleared"] = self.count_forgotten()[0]
             self._save()
 
@@ -287,7 +281,6 @@ class MemorySync:
             raise SyncError(f"{self.workspace} is not synced with other machines.", hint="Set up sync first.")
         with self._hold_lock():
             result = self._exchange(is_leaving=is_leaving)
-            self.state["places"] = sorted({*self.state.get("places", ()), self.workspace})
             self._save()
             if self._is_rewritten:
                 # Another machine has replaced the history, so that what it forgot is in none.

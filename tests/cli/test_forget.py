@@ -52,6 +52,30 @@ def test_the_indexes_that_the_settings_named_before_are_deleted(workspace: Works
     assert "green" in run("search", "bike").out
 
 
+def test_what_a_renamed_folder_has_left_under_its_old_name_is_cleared(
+    workspace: Workspace, run: Run, tmp_path: Path
+) -> None:
+    workspace.write("memory/2026-02-10.md", f"- {PHRASE}.\n- The bike is green.\n- zorkberries are blue\n")
+    assert PHRASE in run("search", "zorkberries").out
+    # The trash has something, too, and so has a copy of a conversation.
+    assert run("forget", "zorkberries are blue", "--apply", "--trash").code == 0
+    copy = Path(workspace.memory().settings.agent_folder, "hosts/claude-code/c1.jsonl")
+    copy.parent.mkdir(parents=True)
+    copy.write_text('{"text":"Are zorkberries safe?"}\n{"text":"Where is the bike?"}\n')
+    # What another folder has left stays, though that one is gone as well.
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "note.md").write_text("A walrus has no zorkberries.\n")
+    assert run("index", "--workspace", str(other)).code == 0
+    other.rename(tmp_path / "moved")
+    workspace.path = workspace.path.rename(tmp_path / "renamed")
+    assert PHRASE in run("search", "zorkberries").out
+    assert run("forget", "zorkberries", "--apply").code == 0
+    left = {Path(path).name for path in find_traces([tmp_path], "zorkberries")}
+    assert {name.split("-")[0] for name in left} == {"note.md", "other"}
+    assert ("bike" in copy.read_text(), "green" in run("search", "bike").out) == (True, True)
+
+
 def test_the_keys_are_those_of_openclaw(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/2026-02-10.md", f"{PHRASE}.\n")
     record = json.loads(run("forget", PHRASE, "--json", "--dry-run").out)

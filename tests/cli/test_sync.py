@@ -23,7 +23,7 @@ from tests.cli.conftest import Ran, run_in_this_process
 from tests.life.traces import find_traces
 from tests.postgres_server import Server
 from tests.qmd.real import find_tools
-from tests.sync.real import make_remote
+from tests.sync.real import list_objects, make_remote
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -57,6 +57,11 @@ class Home:
             command, input=stdin, env=env, cwd=self.notes, capture_output=True, text=True, check=False
         )
         return Ran(done.returncode, done.stdout, done.stderr)
+
+    def start_session(self) -> str:
+        said = {"session_id": "s", "hook_event_name": "SessionStart", "source": "startup", "cwd": str(self.folder)}
+        hook = ("hook", "session-start", "--host", "claude-code", "--workspace", str(self.notes))
+        return self.run(*hook, stdin=json.dumps(said)).out
 
     @property
     def state_folder(self) -> Path:
@@ -143,9 +148,7 @@ def test_what_one_machine_forgets_is_gone_on_the_other_after_one_sync(joined: Ho
     assert two.run("sync").out == one.run("sync").out == "Nothing new.\n"
 
 
-def test_two_machines_that_edit_one_line_keep_both_versions_until_somebody_decides(
-    joined: Homes,
-) -> None:
+def test_two_machines_that_edit_one_line_keep_both_versions_until_somebody_decides(joined: Homes) -> None:
     one, two, _ = joined
     for home, drink in ((one, "green tea"), (two, "black tea")):
         note = home.notes / "MEMORY.md"
@@ -281,18 +284,11 @@ def test_a_session_that_starts_syncs_by_itself_and_says_how_old_the_notes_are(jo
     one, two, _ = joined
     (one.notes / "new.md").write_text("- Bo has a dog.\n")
     one.run("sync")
-    event = json.dumps(
-        {"session_id": "s", "hook_event_name": "SessionStart", "source": "startup", "cwd": str(two.folder)}
-    )
     last = two.state_folder / "last-sync"
-
-    def start() -> str:
-        return two.run("hook", "session-start", "--host", "claude-code", "--workspace", str(two.notes), stdin=event).out
-
-    assert re.search(r"were last synced \d+ seconds? ago with the user's other machines", start())
+    assert re.search(r"were last synced \d+ seconds? ago with the user's other machines", two.start_session())
     assert not (two.notes / "new.md").exists()
     os.utime(last, (time.time() - 7300,) * 2)
-    assert "were last synced 2 hours ago" in start()
+    assert "were last synced 2 hours ago" in two.start_session()
     wait_for((two.notes / "new.md").exists)
     wait_for(lambda: time.time() - last.stat().st_mtime < 60)
 
@@ -318,9 +314,7 @@ def test_no_session_waits_for_a_server_that_does_not_answer(alone: tuple[Home, s
     ssh.write_text(SILENT)
     ssh.chmod(0o755)
     one.env |= {"GIT_SSH": str(ssh), "MDRECALL_TEST_FOLDER": str(one.folder)}
-    said = {"session_id": "s", "hook_event_name": "SessionStart", "source": "startup", "cwd": str(one.folder)}
-    hook = ("hook", "session-start", "--host", "claude-code", "--workspace", str(one.notes))
-    assert "were last synced" in one.run(*hook, stdin=json.dumps(said)).out
+    assert "were last synced" in one.start_session()
     wait_for((one.folder / "waiting").exists)
     (server,) = map(int, (one.folder / "waiting").read_text().split())
     # The hook has answered, and the sync still waits.
@@ -397,9 +391,7 @@ def test_no_text_of_a_note_is_in_the_history_of_commits(alone: tuple[Home, str])
     assert b"3 changed" in log
 
 
-def test_what_waits_is_shown_and_a_machine_that_leaves_without_its_remote_says_what_is_left(
-    joined: Homes,
-) -> None:
+def test_what_waits_is_shown_and_a_machine_that_leaves_without_its_remote_says_what_is_left(joined: Homes) -> None:
     one, two, url = joined
     assert "to send" not in two.run("sync", "status").out
     (two.notes / "MEMORY.md").unlink()
@@ -439,12 +431,6 @@ def sealed(homes: Homes) -> Homes:
     return homes
 
 
-def list_objects(folder: Path | str) -> bytes:
-    """Return all objects of a repository."""
-    command = ["git", "--git-dir", str(folder), "cat-file", "--batch", "--batch-all-objects", "--unordered"]
-    return subprocess.run(command, check=True, capture_output=True).stdout
-
-
 def test_an_invitation_takes_the_key_to_another_machine(homes: Homes) -> None:
     pytest.importorskip("pyrage", reason="needs pyrage: pip install -e '.[sync]'")
     one, two, url = homes
@@ -477,7 +463,6 @@ def test_a_plain_remote_is_joined_without_an_invitation(sealed: Homes, tmp_path:
     fresh.env["MDRECALL_SYNC_PASSPHRASE"] = "correct horse"
     ran = fresh.run("sync", "join", plain, "--invite", stdin=line)
     assert (ran.code, "is not encrypted by the key" in ran.err) == (2, True)
-    other.env["MDRECALL_SYNC_PASSPHRASE"] = "correct horse"
     assert (other.run("sync", "invite").code, other.run("sync", "init", plain, "--encrypt").code) == (2, 2)
 
 

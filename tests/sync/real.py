@@ -13,7 +13,7 @@ from mdrecall.life.forget_places import sweep_note
 from mdrecall.notes.tombstones import entry_line, open_tombstones, read_machine
 from mdrecall.sync.encrypted import Key
 from mdrecall.sync.run import MemorySync, SyncResult
-from mdrecall.text.tombstones import build_tombstones, make_entry
+from mdrecall.text.tombstones import Entry, build_tombstones, make_entry
 from tests.sync.histories import TOKEN, History, Machine, Remote
 
 
@@ -25,9 +25,24 @@ def load_home(folder: Path, workspace: Path | None = None) -> Loaded:
     return load(env=env, cwd=str(folder), workspace=str(workspace), agent=None, config=None)
 
 
+def add_tombstone(loaded: Loaded, phrase: str) -> Entry:
+    """Write down that a phrase is forgotten, and clear nothing of it."""
+    state_dir = loaded.settings.state_dir
+    salt, id = read_machine(state_dir) or b"s" * 16, os.urandom(4).hex()
+    entry = make_entry(salt, id, "2026-11-18T10:00:00Z", [phrase], {}, {})
+    open_tombstones(loaded.settings).add_own(state_dir, [entry_line(entry)], salt)
+    return entry
+
+
 def make_remote(folder: Path) -> str:
     subprocess.run(["git", "init", "--bare", "-q", str(folder)], check=True)
     return str(folder)
+
+
+def list_objects(folder: Path | str) -> bytes:
+    """Return all objects of a repository."""
+    command = ["git", "--git-dir", str(folder), "cat-file", "--batch", "--batch-all-objects", "--unordered"]
+    return subprocess.run(command, check=True, capture_output=True).stdout
 
 
 def attach(loaded: Loaded, url: str, *, joins: bool, key: Key | None = None) -> SyncResult:
@@ -66,12 +81,7 @@ class RealMachine(Machine):
         return True
 
     def forget(self, token: str) -> None:
-        state_dir = self.loaded.settings.state_dir
-        entry = make_entry(
-            read_machine(state_dir) or b"s" * 16, os.urandom(4).hex(), "2026-11-18T10:00:00Z", [token], {}, {}
-        )
-        open_tombstones(self.loaded.settings).add_own(state_dir, [entry_line(entry)], entry.salt)
-        before = self.read()
+        entry, before = add_tombstone(self.loaded, token), self.read()
         swept = {path: sweep_note(path, data, build_tombstones([entry])) for path, data in before.items()}
         self.write(before, {path: data for path, data in swept.items() if data})
 

@@ -42,6 +42,22 @@ class Pair:
         """Sync one machine after the other; return what the last one tells."""
         return [MemorySync(loaded).run() for loaded in machines][-1]
 
+    def kill(self, loaded: Loaded, place: str, number: int = 1) -> None:
+        """End a sync when it gets to a place, for the first time or a later one."""
+        steps = list[str]()
+
+        def step(at: str) -> None:
+            steps.append(at)
+            if steps.count(place) == number:
+                raise Killed
+
+        with pytest.raises(Killed):
+            MemorySync(loaded, step).run()
+
+    def check_both(self, name: str, text: str) -> None:
+        for loaded in (self.one, self.two):
+            assert self.path(loaded, name).read_text() == text
+
     def git(self, *arguments: str, data: bytes = b"") -> str:
         command = ["git", "--git-dir", self.url, "-c", "user.name=x", "-c", "user.email=x@x", *arguments]
         done = subprocess.run(command, input=data, check=True, capture_output=True)
@@ -298,9 +314,8 @@ def test_a_remote_that_lost_its_branch_gets_all_of_it_again(joined: Pair) -> Non
     joined.git("update-ref", "-d", "refs/heads/mdrecall")
     joined.write(joined.one, "memory/new.md", "- new\n")
     joined.sync(joined.one, joined.two)
-    for loaded in (joined.one, joined.two):
-        assert joined.path(loaded, "MEMORY.md").exists()
-        assert joined.path(loaded, "memory/new.md").exists()
+    joined.check_both("MEMORY.md", "# Facts\n\n- Ana drinks tea.\n")
+    joined.check_both("memory/new.md", "- new\n")
 
 
 def test_a_note_that_cannot_be_read_for_a_while_takes_nothing_back(joined: Pair) -> None:
@@ -312,8 +327,7 @@ def test_a_note_that_cannot_be_read_for_a_while_takes_nothing_back(joined: Pair)
     note.unlink()
     away.rename(note)
     joined.sync(joined.two, joined.one)
-    for loaded in (joined.one, joined.two):
-        assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Bo\n- met Cy\n"
+    joined.check_both("memory/2026-11-17.md", "- met Bo\n- met Cy\n")
 
 
 def test_mode_and_bytes_of_untouched_notes_stay(pair: Pair) -> None:
@@ -405,18 +419,12 @@ def test_a_note_that_is_made_after_a_kill_is_not_the_one_that_was_removed(joined
     joined.path(joined.one, "memory/2026-11-17.md").rename(joined.path(joined.one, "memory/b.md"))
     joined.sync(joined.one)
     joined.write(joined.two, "memory/b.md", "- own\n")
-
-    def kill(place: str) -> None:
-        if place == "written":
-            raise Killed
-
-    with pytest.raises(Killed):
-        MemorySync(joined.two, kill).run()
+    joined.kill(joined.two, "written")
     joined.write(joined.two, "memory/2026-11-17.md", "- met Cy\n")
     joined.sync(joined.two, joined.one)
+    joined.check_both("memory/2026-11-17.md", "- met Cy\n")
     for loaded in (joined.one, joined.two):
         assert sorted(joined.path(loaded, "memory/b.md").read_text().splitlines()) == ["- met Bo", "- own"]
-        assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Cy\n"
 
 
 def test_a_note_that_is_made_after_a_kill_in_a_rename_is_a_new_one(joined: Pair) -> None:
@@ -425,21 +433,12 @@ def test_a_note_that_is_made_after_a_kill_in_a_rename_is_a_new_one(joined: Pair)
     joined.path(joined.one, "memory/2026-11-17.md").rename(joined.path(joined.one, "memory/b.md"))
     joined.write(joined.one, "memory/b.md", "- met Bo\n- met Eve\n")
     joined.sync(joined.one)
-    steps = list[str]()
-
-    def kill(place: str) -> None:
-        steps.append(place)
-        if steps.count("writing") == 2:
-            raise Killed
-
-    with pytest.raises(Killed):
-        MemorySync(joined.two, kill).run()
+    joined.kill(joined.two, "writing", 2)
     assert joined.path(joined.two, "memory/b.md").read_text() == "- met Bo\n- met Dee\n"
     joined.write(joined.two, "memory/2026-11-17.md", "- met Cy\n")
     joined.sync(joined.two, joined.one)
-    for loaded in (joined.one, joined.two):
-        assert joined.path(loaded, "memory/b.md").read_text() == "- met Bo\n- met Eve\n"
-        assert joined.path(loaded, "memory/2026-11-17.md").read_text() == "- met Cy\n"
+    joined.check_both("memory/b.md", "- met Bo\n- met Eve\n")
+    joined.check_both("memory/2026-11-17.md", "- met Cy\n")
 
 
 def test_a_note_that_an_agent_renames_in_the_middle_of_a_sync_is_there_once(joined: Pair) -> None:

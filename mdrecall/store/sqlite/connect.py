@@ -246,7 +246,7 @@ def _prepare(location: IndexLocation, *, create: bool) -> None:
         db.execute("PRAGMA journal_mode=WAL")
         _claim(db, location)
     if location.places:
-        keep_place(location.places, location.path)
+        keep_place(location.places, location.path, location.owner[1])
 
 
 def connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:

@@ -164,18 +164,13 @@ def _quarantined_files(path: str) -> list[str]:
     return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
 
 
-def keep_place(places: str, path: str) -> None:
-    """Add the path of an index to a file of such paths."""
-    known = list_places(places)
-    if path not in known:
+def keep_place(places: str, path: str, workspace: str) -> None:
+    """Add the path of an index to a file of such paths, which also says what folder the notes are in."""
+    inode, known = os.stat(workspace).st_ino if os.path.isdir(workspace) else 0, load(places)
+    about = {"paths": sorted({*known.get("paths", ()), path}), "workspace": workspace, "inode": inode}
+    if about != known:
         with suppress(OSError):
-            save(places, {"paths": [*known, path]})
-
-
-def list_places(places: str) -> list[str]:
-    """Return the paths in a file of paths."""
-    found = load(places).get("paths")
-    return found if isinstance(found, list) else []
+            save(places, about)
 
 
 def find_orphans(folder: str) -> list[tuple[str, str]]:
