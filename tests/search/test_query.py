@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.search.query import MAX_TERMS, parse_query, read_naming
+from mdrecall.search.query import MAX_TERMS, parse_query
 
 
 def telling(query: str) -> list[str]:
@@ -51,33 +51,6 @@ def test_a_name_is_looked_up_whole_and_as_its_words() -> None:
     assert name.prefix
 
 
-def test_a_lone_character_of_an_unspaced_script_is_looked_up_as_a_beginning() -> None:
-    (cat,) = parse_query("猫")
-    assert cat.always_prefix
-
-
-def test_pairs_and_lone_letters_and_digits_are_not_looked_up_as_beginnings() -> None:
-    terms = parse_query("深色 c 7")
-    assert [term.surface for term in terms] == ["深色", "c", "7"]
-    assert not any(term.always_prefix or term.prefix for term in terms)
-
-
-@pytest.mark.parametrize(
-    ("word", "is_beginning"),
-    [("conf", True), ("con", False), ("a82", True), ("a8", False), ("深色", False), ("猫conf", False)],
-)
-def test_a_word_is_looked_up_as_a_beginning_from_four_letters_or_three_signs_on(word: str, is_beginning: bool) -> None:
-    assert parse_query(word)[0].prefix is is_beginning
-
-
-def test_the_last_character_of_a_run_is_not_looked_up_alone() -> None:
-    assert telling("深色模式") == ["深色", "色模", "模式"]
-
-
-def test_a_term_is_looked_up_once_in_whatever_form_it_comes() -> None:
-    assert [term.text for term in parse_query("decide Decided deciding")] == ["decid"]
-
-
 @pytest.mark.parametrize(
     "syntax", ['"quoted phrase"', "a AND b OR NOT c", "NEAR(x y)", "words:foo", "foo*", "(((", "^a"]
 )
@@ -94,15 +67,3 @@ def test_a_pasted_page_is_cut_to_the_words_that_count() -> None:
 @given(st.text(max_size=300))
 def test_any_query_can_be_parsed(query: str) -> None:
     assert len(parse_query(query)) <= max(MAX_TERMS, len(query))
-
-
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
-        ("look at src/app.py today", {"src/app.py"}),
-        ("a long-term plan and/or none", set()),
-        ("mail me@example", {"me@example"}),
-    ],
-)
-def test_a_word_with_a_path_or_an_address_in_it_names_one_thing(query: str, named: set[str]) -> None:
-    assert read_naming(query, parse_query(query)).identifiers == named

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.text.markdown import PASSAGE_UNITS, Passage, is_role, is_user, split_line, split_passages
+from mdrecall.text.markdown import PASSAGE_UNITS, split_line, split_passages
 
 lines = st.lists(
     st.one_of(
@@ -43,45 +43,9 @@ def test_a_passage_knows_its_lines_and_is_bounded(text: str) -> None:
         assert all(len(line) <= 320 for line in inside) or not text.strip()
 
 
-def test_a_text_of_blanks_is_one_passage() -> None:
-    assert split_passages("") == [Passage(0, 0, 0, 0)]
-    assert split_passages(" \n ") == [Passage(0, 3, 0, 1)]
-
-
-def test_a_passage_begins_at_a_heading_and_a_heading_stays_with_its_text() -> None:
-    text = "# Plan\n\n## Pool\nheated\n## Roof\nred"
-    assert texts(text) == ["# Plan\n\n## Pool\nheated", "## Roof\nred"]
-    assert [passage.heading for passage in split_passages(text)] == [2, 4]
-
-
-def test_a_half_full_passage_ends_at_a_blank_line_or_a_list_item_and_another_does_not() -> None:
-    half = "a" * (PASSAGE_UNITS // 2)
-    assert texts(f"{half}\n\nb") == [half, "b"]
-    assert texts(f"{half}\n- b") == [half, "- b"]
-    assert texts(f"{half}\nb") == [f"{half}\nb"]
-    assert texts(f"{half[1:]}\n\nb") == [f"{half[1:]}\n\nb"]
-
-
-def test_a_passage_does_not_reach_over_many_blank_lines() -> None:
-    assert texts("a" + "\n" * PASSAGE_UNITS + "b") == ["a", "b"]
-    assert texts("a\n\n\nb") == ["a\n\n\nb"]
-
-
-def test_a_long_line_is_cut_into_sentences() -> None:
-    sentence = "The pool is heated with the waste heat of the ice rink. "
-    found = texts(sentence * 10)
-    assert len(found) > 2
-    assert all(part.strip().endswith(".") for part in found)
-
-
 def test_a_short_line_is_not_split() -> None:
     assert split_line("One. Two.") == [(0, 9)]
     assert split_line("") == [(0, 0)]
-
-
-def test_a_character_of_a_script_without_spaces_counts_twice() -> None:
-    assert len(texts("\n".join(["猫" * 60] * 4))) == 2
-    assert len(texts("\n".join(["x" * 60] * 4))) == 1
 
 
 def test_a_passage_begins_at_every_turn_and_knows_its_speaker() -> None:
@@ -118,8 +82,3 @@ def test_a_role_speaks_wherever_it_begins_a_line(line: str, speaker: str) -> Non
 )
 def test_labels_that_do_not_return_or_are_rare_or_are_of_a_digest_are_not_speakers(text: str) -> None:
     assert {passage.speaker for passage in split_passages(text)} == {""}
-
-
-def test_roles_and_the_user() -> None:
-    assert (is_role("Assistant"), is_role("Anna")) == (True, False)
-    assert (is_user("User"), is_user("Assistant")) == (True, False)

@@ -53,33 +53,6 @@ def test_an_identifier_is_one_token_with_a_name_and_words(identifier: str, whole
     assert surface_words(identifier) == parts
 
 
-def test_camel_case_gives_its_parts() -> None:
-    assert name_terms("memorySearch") == ["memory", "search"]
-    assert name_terms("HTTPServer") == ["http", "server"]
-    assert name_terms("Memory") == []
-    assert name_terms("API") == []
-
-
-def test_plain_words_have_no_names() -> None:
-    assert name_terms("hello") == []
-    assert name_terms("हिन्दी") == []
-
-
-def test_unspaced_scripts_become_pairs_in_which_every_character_begins_a_term() -> None:
-    assert surface_words("深色模式") == ["深色", "色模", "模式", "式"]
-    assert surface_words("배포") == ["배포", "포"]
-    assert surface_words("我今天讨论API方案") == ["我今", "今天", "天讨", "讨论", "论", "api", "方案", "案"]
-    assert [pair[0] for pair in surface_words("しりとり")] == list("しりとり")
-
-
-def test_words_of_indic_scripts_stay_whole() -> None:
-    assert surface_words("हिन्दी") == ["हिन्दी"]
-
-
-def test_an_apostrophe_ends_a_word() -> None:
-    assert tokens("Caroline's don't") == ["Caroline", "s", "don", "t"]
-
-
 @pytest.mark.parametrize("text", ["plain words", "dash — and “quotes” …", "emoji 🔭 are not letters"])
 def test_text_without_letters_beyond_ascii_is_plain(text: str) -> None:
     assert is_plain(text)
@@ -97,12 +70,6 @@ def test_names_are_found_wherever_they_stand_in_a_text() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("blank", ["\t", "\r", "\x0b", "\u00a0", "\u2003"])
-def test_a_name_after_any_blank_is_a_name(blank: str) -> None:
-    text = blank.join(("foo", "bar-baz", "plan.md", "and so on"))
-    assert Analyser().indexable(text)[1].split() == ["bar-baz", "plan.md"]
-
-
 def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:
     forgetful, plain = Analyser(max_remembered=3), Analyser()
     text = "DEC-1 DEC-2 DEC-3 DEC-4 DEC-5 memorySearch running runs"
@@ -117,11 +84,6 @@ def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:
 )
 def test_a_word_begins_with_the_common_beginning_of_its_stem(word: str, ending: str) -> None:
     assert (word + ending).startswith(common_beginning(stem(word + ending)))
-
-
-def test_several_y_in_a_row_are_vowels_and_consonants_in_turn() -> None:
-    words = ["yyye", "byyness", "cryyational", "babyyement", "sayyyable", "sayyid"]
-    assert engine_terms(" ".join(words)) == [stem(word) for word in words]
 
 
 @pytest.mark.parametrize("word", ["yyed", "yying"])
