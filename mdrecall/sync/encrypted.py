@@ -81,7 +81,7 @@ def accept_invitation(line: str, passphrase: str) -> Key:
     try:
         return Key(age.passphrase.decrypt(base64.b64decode(sealed, validate=True), passphrase).decode())
     except (ValueError, age.DecryptError) as error:
-        raise SyncError("The passphrase is wrong, or this is not a whole invitation.") from error
+        raise SyncError("The passphrase is wrong, or the invitation is not complete.") from error
 
 
 def keep_key(state_dir: str, key: Key) -> None:

@@ -28,10 +28,10 @@ _KEPT = ("GIT_SSH", "GIT_SSL", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG
 #: A command that hangs, as when the network is gone, is ended after this time. A first push may take minutes.
 LIMIT_S = 600.0
 #: What a failed command means to a person.
-_REMOTE = dict.fromkeys(("ls-remote", "fetch"), "The remote cannot be reached") | {"push": "The remote takes no notes"}
+_REMOTE = dict.fromkeys(("ls-remote", "fetch"), "The remote cannot be reached") | {"push": "The push was refused"}
 _HINT = "Check the address, the network, the disk and your access to the repository. Nothing was lost."
 _OWN_HINT = "Check the disk. If it comes again, leave sync and join again: no note is lost."
-#: How git says that another machine was faster. It is no use to repeat a push that failed for another reason.
+#: How git says that another machine has pushed first. It is no use to repeat a push that failed for another reason.
 _FASTER = (b"[rejected]", b"lock ref", b"update ref", b"old value", b"already exists")
 #: A path on this machine: neither ``https://…`` nor ``git@host:…``.
 _LOCAL = compile_later(r"file://|(?![a-z][a-z0-9+.-]+://)(?![^/]+:)", re.IGNORECASE)

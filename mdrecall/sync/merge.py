@@ -2,7 +2,7 @@
 
 A note is a list of entries: headings, list items with what belongs to them, paragraphs, fenced blocks. What one side
 removed goes, what a side added stays, the same addition stays once, and what both edited stays in both versions, with
-a comment that tells that they are. The result is the same whichever of the two sides merges.
+a comment that says so. The result is the same whichever of the two sides merges.
 """
 
 import codecs

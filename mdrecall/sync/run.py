@@ -198,7 +198,7 @@ class MemorySync:
             state = self.state
             head = self._git.copy_commit(state["synced"])
             if not self._git.push(state["url"], state["branch"], head, instead_of=state["synced"]):
-                raise SyncError("Another machine was faster.", hint="Try again in a moment. Nothing was changed.")
+                raise SyncError("Another machine has just pushed.", hint="Try again in a moment. Nothing was changed.")
             state["synced"] = head
             self._save()
             self._git.drop_others(head)
@@ -214,7 +214,7 @@ class MemorySync:
         if not data or not first or path_origin(path) in ("system", "untrusted"):
             raise SyncError(f"{citation} is not an entry of your own notes.", hint="Cite its lines: MEMORY.md#L3-L5.")
         if not self.state.get("shared") or self.state.get("key"):
-            raise SyncError(f"{self.workspace} is not a shared memory in a plain remote.", hint="Set it up as one.")
+            raise SyncError(f"{self.workspace} is not a shared memory, or is encrypted.", hint="Choose another one.")
         self._refuse_secrets({path: b"\n" * (first - 1) + cited}, {})
         proposal, about = editing.hash_content(data)[:12], drop_ending(os.path.basename(path))[:60]
         url, base, branch = self.state["url"], self.state["branch"], f"propose/{proposal}"
@@ -332,7 +332,7 @@ class MemorySync:
                 self._save()
             self._progress("pushed")
             return self._report(written | self._write(blobs[1]), sent)
-        raise SyncError("Other machines were faster every time.", hint="Try again, or delete a stale *.lock there.")
+        raise SyncError("Other machines pushed first every time.", hint="Try again, or delete a stale *.lock there.")
 
     def _report(self, received: Iterable[str], sent: Iterable[str]) -> SyncResult:
         came, went = (tuple(sorted(path for path in one if not path.startswith(RECORDS))) for one in (received, sent))

@@ -162,7 +162,7 @@ def test_an_invitation_brings_the_key(sealed: Sealed) -> None:
         f"{line[:60]}A{line[61:]}",
     ]
     for text, passphrase in [(line, "correct house"), *((each, "correct horse") for each in wrong)]:
-        with pytest.raises(SyncError, match="passphrase is wrong, or this is not a whole invitation"):
+        with pytest.raises(SyncError, match="passphrase is wrong, or the invitation is not complete"):
             accept_invitation(text, passphrase)
     with pytest.raises(SyncError, match="at least 8"):
         MemorySync(sealed.one).invite("short")

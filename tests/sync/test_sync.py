@@ -363,7 +363,7 @@ def test_a_branch_that_the_server_protects_is_not_another_machine_that_was_faste
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(SyncError, match="takes no notes"):
+    with pytest.raises(SyncError, match="push was refused"):
         pair.sync(pair.one)
     hook.unlink()
     assert pair.sync(pair.one).sent == ("memory/new.md",)
@@ -374,7 +374,7 @@ def test_a_remote_whose_disk_is_full_is_not_another_machine_that_was_faster(pair
     pair.write(pair.one, "memory/2026-11-17.md", "- met Cy\n")
     # From then on its stamp is enough to know it by.
     time.sleep(2.1)
-    with pytest.raises(SyncError, match="takes no notes"):
+    with pytest.raises(SyncError, match="push was refused"):
         pair.sync(pair.one)
     pair.git("config", "--unset", "receive.maxInputSize")
     assert pair.sync(pair.one).sent == ("memory/2026-11-17.md",)
