@@ -5,7 +5,10 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -219,7 +222,6 @@ def test_hooks_and_settings_of_a_remote_on_this_machine_do_not_run(pair: Pair) -
     pair.sync(pair.one)
     attach(pair.two, pair.url, joins=True)
     assert pair.path(pair.two, "memory/new.md").exists()
-    assert not (pair.folder / "ran").exists()
     with pytest.raises(SyncError, match="not allowed"):
         MemorySync(pair.one).attach(f"ext::sh -c touch% {pair.folder}/ran", joins=False)
     assert not (pair.folder / "ran").exists()
@@ -484,6 +486,18 @@ def test_an_address_without_a_remote_says_so_and_changes_nothing(pair: Pair) -> 
     with pytest.raises(SyncError, match="'a b' is not the name"):
         MemorySync(pair.two).attach(pair.url, "a b", joins=True)
     assert not MemorySync(pair.two).is_set_up
+
+
+def test_a_remote_that_everybody_can_read_is_refused_unless_the_notes_are_public(pair: Pair) -> None:
+    pair.git("update-server-info")
+    handler = partial(SimpleHTTPRequestHandler, directory=pair.folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/remote.git"
+        with pytest.raises(SyncError, match="Everybody can read"):
+            attach(pair.two, url, joins=True)
+        MemorySync(pair.two).attach(url, joins=True, access=("public",))
+        server.shutdown()
 
 
 def test_without_a_remote_the_history_is_kept_on_this_machine(tmp_path: Path) -> None:
