@@ -37,7 +37,7 @@ NOTE = "path=memory%2F2024-01-12.md"
 PAGES = {
     "home": "home",
     "search": "search?q=postgres",
-    "search-weaker": "search?q=priya+database&more=1",
+    "search-weaker": "search?q=kite&more=1",
     "search-filtered": "search?q=postgres&since=2024-02-01&source=memory",
     "search-nothing": "search?q=zeppelin",
     "search-empty": "search",
@@ -115,7 +115,8 @@ def render_every_kind() -> str:
     """Return Markdown as HTML, some of its lines marked, and parts of a note."""
     urls = NoteUrls("dir/note.md", "note:{}#{}".format, "name:{}".format)
     whole = [render_note(text, urls, (2, 5)) for text in MARKDOWN]
-    parts = [render_note(text, urls, (41, 41), 40, "```") for text in MARKDOWN]
+    # What begins inside of a block of code is code until its fence.
+    parts = [render_note(text, urls, (41, 41), 40, "```") for text in MARKDOWN[5:8]]
     return "\n".join(f"<hr>{html}".replace("><", ">\n<") for html in (*whole, *parts)) + "\n"
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import mdrecall
@@ -56,6 +57,8 @@ VARIES = {
     "lastModified",
     "confirm",
 }
+#: So many values that an answer has in common with the last one are only named.
+SEVERAL = 3
 #: Providers that are usable or not depending on which extras are installed.
 OPTIONAL_PROVIDERS = {"local"}
 
@@ -74,9 +77,11 @@ class Recorder:
         with environment(env, self._base / "notes"):
             for name, commands in COMMANDS.items():
                 words: dict[str, str] = {}
-                self.facts[name] = [self._record_command(command, words) for command in commands]
+                entries = [self._record_command(command, words) for command in commands]
+                self.facts[name] = list(name_what_is_as_before(entries, "output"))
                 self.words[name] = _without_repetition(words)
-            self.facts["requests"] = [self._neutral(entry) for entry in record_requests(self._base)]
+            requests = [self._neutral(entry) for entry in record_requests(self._base)]
+            self.facts["requests"] = list(name_what_is_as_before(requests, "result"))
         settings = list(_settings(json_schema(), "", {}))
         self.facts["settings"] = {name: entry for name, entry, _ in settings}
         self.words["settings"] = _without_repetition({name: about for name, _, about in settings if about})
@@ -127,6 +132,8 @@ _VARYING_TEXTS = (
     (r"(?<=chunks in )[\d.]+ s\b", "<time>"),
     (r"confirm=[0-9a-f]{16}", "confirm=<confirm>"),
     (r"(?<=working \()[\d.]+ ms", "<time>"),
+    # Scores may differ in the third digit.
+    (r"(?m)^([01]\.\d\d)\d(?= (high|medium|low) )", r"\1"),
 )
 
 
@@ -166,6 +173,45 @@ def _without_repetition(words: dict[str, str]) -> dict[str, str]:
     return {place: text for text, place in places.items()}
 
 
+def name_what_is_as_before(entries: Iterable[dict[str, Any]], part: str) -> Iterator[dict[str, Any]]:
+    """Yield entries whose ``part`` only names the values that the last answer of the same command or tool had, too.
+
+    An answer with one other value is then one other line, and what all answers have in common stands once.
+    """
+    last: dict[str, Any] = {}
+    for entry in entries:
+        answer = entry.get(part)
+        kind = _kind_of(entry)
+        shown = _unlike(answer, last.get(kind))
+        if isinstance(answer, dict | list) and "error" not in str(answer)[:200]:
+            last[kind] = answer
+        yield {**entry, part: shown} if part in entry else entry
+
+
+def _kind_of(entry: dict[str, Any]) -> str:
+    """Return the command, or the method and the tool, that an entry is an answer of."""
+    method, _, rest = entry.get("request", entry.get("command", "")).partition(" ")
+    return f"{method} {rest[:40]}" if method == "tools/call" else method
+
+
+def _unlike(value: Any, before: Any) -> Any:
+    """Return a value with the entries that were the same before only named, if it is long and they are several."""
+    if len(json.dumps(value, ensure_ascii=False)) < WIDTH - 10:
+        return value
+    if isinstance(value, dict) and isinstance(before, dict):
+        same = [name for name, entry in value.items() if name in before and before[name] == entry]
+        same = same if len(same) >= SEVERAL else []
+        others = {name: _unlike(entry, before.get(name)) for name, entry in value.items() if name not in same}
+        return others | ({"as before": " ".join(same)} if same else {})
+    if isinstance(value, list) and isinstance(before, list) and _are_objects(value) and _are_objects(before):
+        return [_unlike(entry, before[min(at, len(before) - 1)]) for at, entry in enumerate(value)]
+    return value
+
+
+def _are_objects(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(value, dict) for value in values)
+
+
 def _settings(schema: dict[str, Any], place: str, known: dict[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yield every setting of a JSON schema: its name, what it takes, and what is said about it.
 
@@ -194,8 +240,21 @@ def public_names() -> dict[str, Any]:
         "Memory": memory,
         "AsyncMemory, as Memory": [name for name in in_loops if in_loops[name] == memory.get(name)],
         "AsyncMemory": {name: own for name, own in in_loops.items() if own != memory.get(name)},
-        "commands": {name: list(_options(build_parser(name).arguments)) for name in sorted((*ALL, *PARTS))},
+        "memory options": list(MEMORY_OPTIONS),
+        "commands": {name: _without_memory_options(name) for name in sorted((*ALL, *PARTS))},
     }
+
+
+#: What nearly every command takes, at the end of its options.
+MEMORY_OPTIONS = ("--workspace", "--agent", "--config", "--json")
+
+
+def _without_memory_options(command: str) -> list[dict[str, Any] | str]:
+    """Return the options of a command, with those that nearly every command takes as one."""
+    options = list(_options(build_parser(command).arguments))
+    if tuple(options[-len(MEMORY_OPTIONS) :]) == MEMORY_OPTIONS:
+        options[-len(MEMORY_OPTIONS) :] = ["memory options"]
+    return options
 
 
 def _methods(cls: type) -> dict[str, list[str]]:
@@ -244,6 +303,12 @@ def _lay_out(value: Any, indent: str) -> str:
     if not isinstance(value, dict | list) or len(indent) + len(whole) <= WIDTH:
         return whole
     inner = f"{indent} "
+    if isinstance(value, list) and all(
+        isinstance(part, str) and part.replace("-", "").isidentifier() for part in value
+    ):
+        # Mere names stand beside each other.
+        parts = wrap(whole[1:-1], WIDTH - len(inner), break_on_hyphens=False)
+        return f"[\n{inner}" + f"\n{inner}".join(parts) + f"\n{indent}]"
     if isinstance(value, list):
         parts = [_lay_out(part, inner) for part in value]
     else:

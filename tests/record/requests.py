@@ -127,6 +127,11 @@ def _talk(selection: Selection, requests: Iterable[Request]) -> Iterator[dict[st
             result = answer.get("result", {})
             if [set(part) for part in result.get("content", ())] == [{"type", "text"}]:
                 result["content"] = result["content"][0]["text"]
+            if result.get("isError"):
+                # The text of an error is made of these two.
+                for name in ("error", "action"):
+                    if result["structuredContent"].get(name, "") in result["content"]:
+                        result["structuredContent"].pop(name, None)
             tools = result.get("tools", [])
             # A tool that was described before, in the same words, is only named.
             new = [tool for tool in tools if tool not in known]
