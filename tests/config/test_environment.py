@@ -11,7 +11,6 @@ HTTPS = "https://api.example.com/v1"
     ("env", "url", "expected"),
     [
         ({}, HTTPS, ""),
-        ({"HTTPS_PROXY": "http://p:1"}, HTTPS, "http://p:1"),
         ({"HTTPS_PROXY": "p:1"}, HTTPS, "http://p:1"),
         ({"HTTPS_PROXY": "http://big:1", "https_proxy": "http://small:1"}, HTTPS, "http://small:1"),
         ({"HTTP_PROXY": "http://p:1"}, HTTPS, ""),
@@ -35,15 +34,12 @@ def test_this_machine_is_never_reached_through_a_proxy(host: str) -> None:
     ("named", "is_excepted"),
     [
         ("*", True),
-        ("api.example.com", True),
-        ("API.Example.com", True),
         ("example.com", True),
         (".example.com", True),
         ("*.example.com", True),
         ("other.org, example.com:443", True),
         ("ample.com", False),
         ("example.com.evil.org", False),
-        ("", False),
         (",", False),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from mdrecall.config.load import hide_secret, list_agent_ids, load
 from mdrecall.config.settings import ExtraPath, list_settings
 from mdrecall.errors import ConfigError
-from tests.config import files_below, folder, loaded, nested, openclaw_home, value, write
+from tests.config import folder, loaded, nested, openclaw_home, value, write
 
 MAX = "memorySearch.query.maxResults"
 
@@ -21,22 +21,6 @@ def test_a_setting_that_is_not_given_has_its_default(tmp_path: Path) -> None:
         value, origin = values[name]
         assert (value, type(value), origin) == (default, type(default), "default"), name
     assert list(values) == ["agent", "workspace", "index", *DEFAULTS]
-
-
-def test_the_settings_carry_the_values_that_were_found(tmp_path: Path) -> None:
-    content = {
-        "agents": {"defaults": {"memorySearch": {"query": {"hybrid": {"mmr": {"lambda": 0.25}}}}}},
-        "memory": {"qmd": {"limits": {"maxSnippetChars": 10}}},
-        "plugins": {"deny": ["x"], "entries": {"memory-lancedb": {"config": {"captureMaxChars": 100}}}},
-        "mdrecall": {"maxFileBytes": "1k"},
-    }
-    settings = loaded(tmp_path, content).settings
-    assert settings.memory_search.query.hybrid.mmr.lambda_ == 0.25
-    assert settings.memory.qmd.limits.max_snippet_chars == 10
-    assert settings.plugins.deny == ("x",)
-    assert settings.lancedb.capture_max_chars == 100
-    assert settings.mdrecall.max_file_bytes == 1024
-    assert settings.compaction.memory_flush.force_flush_transcript_bytes == 2_097_152
 
 
 def layered(agent_search: object, search: object) -> dict[str, Any]:
@@ -57,7 +41,7 @@ def test_each_leaf_is_the_agents_then_the_defaults_then_the_builtin_one(tmp_path
 
 @pytest.mark.parametrize(
     ("name", "mine", "everyones"),
-    [("enabled", False, True), ("model", "", "big"), ("outputDimensionality", 1, 768)],
+    [("enabled", False, True), ("model", "", "big")],
 )
 def test_an_agents_value_counts_even_if_it_is_false_or_empty(
     tmp_path: Path, name: str, mine: object, everyones: object
@@ -82,13 +66,6 @@ def test_extra_paths_are_joined_trimmed_and_without_repeats_the_defaults_first(t
         "~/.openclaw/openclaw.json: agents.defaults.memorySearch.extraPaths, "
         "~/.openclaw/openclaw.json: agents.list[0].memorySearch.extraPaths"
     )
-
-
-def test_sources_are_replaced_whole(tmp_path: Path) -> None:
-    content = layered(
-        {"sources": ["sessions"]}, {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
-    )
-    assert value(tmp_path, content, "memorySearch.sources") == ("sessions",)
 
 
 def test_headers_are_replaced_whole(tmp_path: Path) -> None:
@@ -127,15 +104,6 @@ def test_the_newer_places_beat_the_older_and_the_agents_beat_those_for_all(tmp_p
     )
 
 
-def test_the_legacy_top_level_block_fills_only_what_is_missing(tmp_path: Path) -> None:
-    content = {
-        "memorySearch": {"query": {"maxResults": 1, "minScore": 0.1}},
-        "agents": {"defaults": {"memorySearch": {"query": {"maxResults": 2}}}},
-    }
-    query = loaded(tmp_path, content).settings.memory_search.query
-    assert (query.max_results, query.min_score) == (2, 0.1)
-
-
 def test_the_own_file_is_laid_over_openclaws(tmp_path: Path) -> None:
     env = openclaw_home(tmp_path, {"memory": {"citations": "on", "backend": "qmd"}, "memorySearch": {"model": "a"}})
     write(tmp_path / "own" / "mdrecall.json", {"memory": {"citations": "off"}, "memorySearch": {"fallback": "local"}})
@@ -158,20 +126,10 @@ def test_the_config_flag_uses_only_that_file(tmp_path: Path) -> None:
         assert result.settings.standalone is False
 
 
-def test_without_any_file_all_settings_are_defaults_and_the_agent_is_main(tmp_path: Path) -> None:
-    result = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path))
-    assert result.values["agent"] == ("main", "default")
-    assert result.home == str(tmp_path)
-    assert {name: result.values[name].value for name in DEFAULTS} == DEFAULTS
-    assert files_below(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     ("agents", "ids"),
     [
         ({}, ["main"]),
-        ({"list": []}, ["main"]),
-        ({"list": [{"id": "b"}, {"id": "a"}]}, ["b", "a"]),
         ({"list": [{"id": "b"}, {"id": "a", "default": True}, {"id": "c", "default": True}]}, ["a", "b", "c"]),
         ({"list": [{"id": "b"}, {"id": "a", "default": "true"}]}, ["b", "a"]),
         ({"list": [{"id": " My Agent! "}, {}]}, ["my-agent", "main"]),
@@ -206,11 +164,9 @@ def test_an_unknown_agent_is_refused_with_the_known_ones(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
-        ("memorySearch.remote.apiKey", True),
         ("memorySearch.remote.headers", True),
         ("plugins.entries.memory-lancedb.config.embedding.apiKey", True),
         ("memorySearch.remote.baseUrl", False),
-        ("memory.backend", False),
         ("workspace", False),
     ],
 )

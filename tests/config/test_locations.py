@@ -29,16 +29,12 @@ def own_index(workspace: Path, state: str) -> str:
     [
         ({"HOME": "/h"}, "/h"),
         ({"HOME": "/h", "USERPROFILE": "/u"}, "/h"),
-        ({"USERPROFILE": "/u"}, "/u"),
         ({"HOME": "  ", "USERPROFILE": "/u"}, "/u"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "/o"}, "/o"),
         ({"HOME": "/h", "OPENCLAW_HOME": "  /o  "}, "/o"),
         ({"HOME": "/h", "OPENCLAW_HOME": "   "}, "/h"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "~"}, "/h"),
         ({"HOME": "/h", "OPENCLAW_HOME": "~/claw"}, "/h/claw"),
         ({"USERPROFILE": "/u", "OPENCLAW_HOME": "~/claw"}, "/u/claw"),
         ({"HOME": "/h", "OPENCLAW_HOME": "~name"}, "/c/~name"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "claw"}, "/c/claw"),
     ],
 )
 def test_the_home_is_the_first_one_that_the_environment_names(env: dict[str, str], home: str) -> None:
@@ -49,13 +45,10 @@ def test_the_home_is_the_first_one_that_the_environment_names(env: dict[str, str
     ("path", "absolute"),
     [
         ("~", "/h"),
-        ("~/x", "/h/x"),
         ("~\\x", "/h/x"),
         ("  ~/x ", "/h/x"),
-        ("~name", "/c/~name"),
         ("~name/x", "/c/~name/x"),
         ("x/../y", "/c/y"),
-        ("/a/b", "/a/b"),
         ("/a/~/b", "/a/~/b"),
     ],
 )
@@ -71,11 +64,7 @@ def test_a_path_below_the_home_is_shown_with_a_tilde(path: str, short: str) -> N
 @pytest.mark.parametrize(
     ("env", "state"),
     [
-        ({"OPENCLAW_STATE_DIR": "/s"}, "/s"),
         ({"OPENCLAW_STATE_DIR": "  ~/s  "}, "/h/s"),
-        ({"OPENCLAW_STATE_DIR": "s"}, "/c/s"),
-        ({"OPENCLAW_STATE_DIR": "~s"}, "/c/~s"),
-        ({"CLAWDBOT_STATE_DIR": "/old"}, "/old"),
         ({"OPENCLAW_STATE_DIR": "/s", "CLAWDBOT_STATE_DIR": "/old"}, "/s"),
         ({"OPENCLAW_STATE_DIR": " ", "CLAWDBOT_STATE_DIR": "~/old"}, "/h/old"),
         ({"MOLTBOT_STATE_DIR": "/m"}, "/h/.openclaw"),
@@ -89,8 +78,6 @@ def test_the_state_folder_comes_from_the_environment_before_the_home(env: dict[s
 @pytest.mark.parametrize(
     ("there", "state"),
     [
-        ([], ".openclaw"),
-        ([".moltbot"], ".moltbot"),
         ([".moltbot", ".moldbot"], ".moldbot"),
         ([".moltbot", ".moldbot", ".clawdbot"], ".clawdbot"),
         ([".clawdbot", ".openclaw"], ".openclaw"),
@@ -107,14 +94,10 @@ def test_a_legacy_state_folder_counts_only_without_the_current_one(
 @pytest.mark.parametrize(
     ("env", "path"),
     [
-        ({"OPENCLAW_CONFIG_PATH": "/x.json"}, "/x.json"),
         ({"OPENCLAW_CONFIG_PATH": " ~/x.json "}, "/h/x.json"),
-        ({"OPENCLAW_CONFIG_PATH": "x.json"}, "/c/x.json"),
-        ({"CLAWDBOT_CONFIG_PATH": "/old.json"}, "/old.json"),
         ({"OPENCLAW_CONFIG_PATH": "/x.json", "CLAWDBOT_CONFIG_PATH": "/old.json"}, "/x.json"),
         ({"OPENCLAW_CONFIG_PATH": "/x.json", "OPENCLAW_STATE_DIR": "/s"}, "/x.json"),
         ({"MOLTBOT_CONFIG_PATH": "/m.json"}, None),
-        ({}, None),
     ],
 )
 def test_the_configuration_file_can_be_named_by_the_environment(env: dict[str, str], path: str | None) -> None:
@@ -125,7 +108,6 @@ def test_the_configuration_file_can_be_named_by_the_environment(env: dict[str, s
     ("there", "chosen"),
     [
         ([".openclaw/openclaw.json", ".openclaw/clawdbot.json"], ".openclaw/openclaw.json"),
-        ([".openclaw/moltbot.json", ".openclaw/moldbot.json"], ".openclaw/moldbot.json"),
         ([".openclaw/moldbot.json", ".openclaw/clawdbot.json"], ".openclaw/clawdbot.json"),
         ([".openclaw/moltbot.json", ".clawdbot/openclaw.json"], ".openclaw/moltbot.json"),
         ([".clawdbot/clawdbot.json", ".moltbot/moltbot.json"], ".clawdbot/clawdbot.json"),
@@ -171,8 +153,6 @@ def test_the_own_configuration_file_is_in_the_own_state_folder_or_named_by_the_e
     ("profile", "name"),
     [
         (None, "workspace"),
-        ("", "workspace"),
-        ("default", "workspace"),
         (" Default ", "workspace"),
         ("dev", "workspace-dev"),
     ],
@@ -187,19 +167,12 @@ def test_a_profile_has_its_own_default_workspace(tmp_path: Path, profile: str | 
 @pytest.mark.parametrize(
     ("given", "normal"),
     [
-        ("main", "main"),
         ("  Work ", "work"),
         ("a_b-c9", "a_b-c9"),
-        ("9lives", "9lives"),
-        ("My Agent!", "my-agent"),
         ("--x--", "x"),
         ("a  &&  b", "a-b"),
-        ("../../etc", "etc"),
-        ("", "main"),
-        ("   ", "main"),
         ("!!!", "main"),
         ("Ärger", "rger"),
-        ("x" * 64, "x" * 64),
         ("x" * 65, "x" * 64),
         ("é" + "x" * 70, "x" * 64),
     ],
@@ -208,25 +181,11 @@ def test_an_agent_id_is_brought_into_the_form_that_openclaw_writes(given: str, n
     assert normalize_agent_id(given) == normal
 
 
-def test_the_default_agent_lives_in_the_default_workspace(tmp_path: Path) -> None:
-    result = loaded(tmp_path, {})
-    assert result.settings.workspace == str(tmp_path / ".openclaw" / "workspace")
-    assert result.values["workspace"].origin == "default"
-
-
 def test_the_workspace_of_the_defaults_is_the_default_agents(tmp_path: Path) -> None:
     folder(tmp_path / "notes")
     result = loaded(tmp_path, {"agents": {"defaults": {"workspace": "~/no\0tes"}}})
     assert result.settings.workspace == str(tmp_path / "notes")
     assert result.values["workspace"].origin == "~/.openclaw/openclaw.json: agents.defaults.workspace"
-
-
-def test_an_agents_own_workspace_beats_that_of_the_defaults(tmp_path: Path) -> None:
-    folder(tmp_path / "mine")
-    agents = {"defaults": {"workspace": "~/notes"}, "list": [{"id": "main", "default": True, "workspace": "~/mine"}]}
-    result = loaded(tmp_path, {"agents": agents})
-    assert result.settings.workspace == str(tmp_path / "mine")
-    assert result.values["workspace"].origin == "~/.openclaw/openclaw.json: agents.list[0].workspace"
 
 
 def test_another_agents_workspace_is_in_the_state_folder_and_not_that_of_the_defaults(tmp_path: Path) -> None:
@@ -270,13 +229,6 @@ def test_without_openclaw_the_current_folder_is_the_memory(tmp_path: Path) -> No
     assert result.values["workspace"].origin == "the current folder"
     assert result.settings.index_path == own_index(notes, str(tmp_path / "own"))
     assert result.files == ()
-
-
-def test_without_openclaw_the_index_stands_in_the_systems_state_folder(tmp_path: Path) -> None:
-    notes = folder(tmp_path / "notes")
-    env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "xdg")}
-    expected = own_index(notes, system_state(tmp_path, tmp_path / "xdg"))
-    assert load(env=env, cwd=str(notes)).settings.index_path == expected
 
 
 def test_two_workspaces_of_the_same_name_have_different_indexes(tmp_path: Path) -> None:
@@ -326,16 +278,9 @@ def test_a_path_in_openclaws_file_is_for_openclaws_workspace_only_and_one_in_mdr
 
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:
-    notes = folder(tmp_path / "notes")
-    load(env={"HOME": str(tmp_path)}, cwd=str(notes))
-    load(env={"HOME": str(tmp_path)}, cwd="/", workspace=str(notes))
-    assert files_below(tmp_path) == ["notes"]
-
-
-def test_looking_into_an_openclaw_home_creates_nothing(tmp_path: Path) -> None:
     loaded(tmp_path, {})
-    assert files_below(tmp_path / ".openclaw") == ["openclaw.json", "workspace"]
-    assert [path.name for path in tmp_path.iterdir()] == [".openclaw"]
+    load(env={"HOME": str(tmp_path)}, cwd="/", workspace=str(folder(tmp_path / "notes")))
+    assert files_below(tmp_path) == [".openclaw", ".openclaw/openclaw.json", ".openclaw/workspace", "notes"]
 
 
 def test_the_state_of_a_folder_is_its_own(tmp_path: Path) -> None:
@@ -398,7 +343,7 @@ def test_agents_that_share_a_list_of_sessions_have_a_database_each(tmp_path: Pat
     assert load(env=env, cwd="/").settings.session_database == str(tmp_path / "data/talks.main.sqlite")
 
 
-@pytest.mark.parametrize("note", ["MEMORY.md", "memory.md", "memory/x.md", "memory/people/x.md", "ideas.md", "会议.md"])
+@pytest.mark.parametrize("note", ["memory.md", "memory/people/x.md", "会议.md"])
 def test_the_current_folder_wins_over_openclaws_workspace_if_it_has_notes(tmp_path: Path, note: str) -> None:
     env = openclaw_home(tmp_path, {"agents": {"defaults": {"workspace": "~/.openclaw/workspace"}}})
     notes = write(tmp_path / "notes" / note, "hello").parents[note.count("/")]
@@ -410,7 +355,7 @@ def test_the_current_folder_wins_over_openclaws_workspace_if_it_has_notes(tmp_pa
     assert (named.settings.workspace, named.is_elsewhere) == (str(tmp_path / ".openclaw/workspace"), True)
 
 
-@pytest.mark.parametrize("name", ["README.md", "AGENTS.md", "README.zh-CN.md", "memory/x.py", "sub/x.md", "x.txt"])
+@pytest.mark.parametrize("name", ["AGENTS.md", "README.zh-CN.md", "memory/x.py", "sub/x.md"])
 def test_a_folder_without_notes_leaves_openclaw_its_place(tmp_path: Path, name: str) -> None:
     env = openclaw_home(tmp_path, {})
     write(tmp_path / "project" / name, "hello")

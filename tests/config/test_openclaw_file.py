@@ -21,22 +21,14 @@ FILE = "~/.openclaw/openclaw.json"
     ("path", "given", "warning"),
     [
         ("memory.search.query.maxResult", 3, "is not a known setting; did you mean maxResults?"),
-        ("memory.search.telepathy.enabled", True, ""),
-        ("memory.brain", "large", "is not a known setting; known here:"),
         ("memory.search.query.maxResults", "many", 'is "many", but must be a whole number of at least 1.'),
         ("memory.search.query", 3, "must be an object with"),
-        ("memory.citations", "always", 'is "always", but must be one of auto, on, off.'),
         ("memory.search.sources", ["memory", "mail"], '[1] is "mail", but must be one of memory, sessions.'),
         ("memory", 5, "must be an object."),
         ("agents.list", {}, "must be a list."),
         ("agents.entries.main", "x", "must be an object."),
         ("agents.entries.main.memory.search.cache.size", 1, "is not a known setting; known here: enabled"),
-        ("agents.defaults.workspace", 7, "must be a string."),
         ("agents.entries.main.workspace", ["~/x"], "must be a string."),
-        ("agents.defaults.startupContext.maxFileChars", 99_999, "must be a whole number from 1 to 10000."),
-        ("tools.sessions.visibility", "everyone", "must be one of self, tree, agent, all."),
-        ("plugins.slots.memory", 1, "must be a string."),
-        ("logging.redactPatterns", "x", "must be a list"),
     ],
 )
 def test_what_is_not_understood_is_ignored_with_one_warning(
@@ -51,12 +43,6 @@ def test_what_is_not_understood_is_ignored_with_one_warning(
     assert not result.unused  # named once: as a warning
 
 
-def test_the_rest_of_the_file_counts(tmp_path: Path) -> None:
-    search = {"query": {"maxResults": 3, "minScore": "high"}, "newer": 1, "cache": {"enabled": False}}
-    settings = loaded(tmp_path, {"memory": {"search": search}}).settings.memory_search
-    assert (settings.query.max_results, settings.query.min_score, settings.cache.enabled) == (3, 0.01, False)
-
-
 def test_an_ill_typed_value_of_an_agent_falls_back_to_that_of_all(tmp_path: Path) -> None:
     config = {
         "memory": {"search": {"query": {"maxResults": 4}}},
@@ -67,16 +53,11 @@ def test_an_ill_typed_value_of_an_agent_falls_back_to_that_of_all(tmp_path: Path
 
 FAULTY: dict[str, str | bytes | None] = {
     "half": '{"agents": {"defaults": {"workspace": "~/x"',
-    "no-object": "[]",
     "text": '"x"',
     "utf16": '{"memory": {}}'.encode("utf-16"),
-    "utf16-bare": '{"memory": {}}'.encode("utf-16-le"),
     "not-utf8": b'{"a": "\xff"}',
-    "include-none": '{"memory": {"$include": "none.json"}}',
     "include-itself": '{"memory": {"$include": "openclaw.json"}}',
-    "include-outside": '{"memory": {"$include": "../outside.json"}}',
     "include-pipe": '{"memory": {"$include": "pipe"}}',
-    "include-number": '{"$include": 7}',
     "include-list": '{"$include": "list.json"}',
     "nested": "[" * 100_000,
     "deep": '{"a": ' + "[" * 900 + "]" * 900 + "}",
@@ -88,7 +69,6 @@ FAULTY: dict[str, str | bytes | None] = {
 def make_faulty(home: Path, name: str) -> Path:
     """Write one of OpenClaw's files that cannot be read as OpenClaw means it, and everything that it includes."""
     claw = folder(home / ".openclaw")
-    write(home / "outside.json", {})
     write(claw / "list.json", "[]")
     os.mkfifo(claw / "pipe")
     file, content = claw / "openclaw.json", FAULTY[name]
@@ -135,16 +115,10 @@ def test_a_file_that_is_not_openclaws_is_strict(tmp_path: Path, name: str) -> No
         load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(file))
 
 
-@pytest.mark.parametrize("name", ["openclaw.json", "openclaw.json.bak", "clawdbot.json"])
+@pytest.mark.parametrize("name", ["openclaw.json.bak", "clawdbot.json"])
 def test_a_file_of_openclaw_that_the_caller_names_is_not(tmp_path: Path, name: str) -> None:
     file = write(tmp_path / name, {"memory": {"search": {"query": {"maxResult": 3}}}})
     assert load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(file)).warnings
-
-
-def test_an_override_is_strict_beside_openclaws_file(tmp_path: Path) -> None:
-    env = openclaw_home(tmp_path, {"memory": {"search": {"newer": 1}}})
-    with pytest.raises(ConfigError, match=r"query\.maxResult is not a known setting"):
-        load(env=env, cwd=str(tmp_path), overrides={"query.maxResult": 1})
 
 
 def test_keys_without_a_use_are_listed_once_at_their_outermost(tmp_path: Path) -> None:
@@ -196,11 +170,8 @@ def test_keys_without_a_use_are_listed_once_at_their_outermost(tmp_path: Path) -
     [
         ("gpu", {"gpu": {"api": "ollama", "baseUrl": "http://gpu:11435"}}, "ollama"),
         ("mine", {"mine": {"api": "openai-completions", "baseUrl": "http://m/v1"}}, "openai-compatible"),
-        ("mine", {"mine": {"api": "openai-responses", "baseUrl": "http://m/v1"}}, "openai-compatible"),
         ("mine", {"mine": {"baseUrl": "http://m/v1"}}, "openai-compatible"),
         ("lmstudio", {}, "openai-compatible"),
-        ("deepinfra", {}, "openai-compatible"),
-        ("none", {}, "none"),
         ("auto", {}, "auto"),
         ("mistral", {}, "mistral"),
     ],
@@ -220,8 +191,6 @@ def test_a_provider_with_a_known_wire_is_used(
     ("name", "providers"),
     [
         ("bedrock", {}),
-        ("github-copilot", {}),
-        ("nobody", {}),
         ("claude", {"claude": {"api": "anthropic-messages", "baseUrl": "https://a"}}),
     ],
 )
@@ -281,11 +250,6 @@ def test_two_custom_providers_with_one_wire_do_not_mix(tmp_path: Path) -> None:
         ),
         ({"memory": {"search": {"rememberAcrossConversations": True}}}, ("memory", "sessions")),
         ({"memorySearch": {"rememberAcrossConversations": True}}, ("memory", "sessions")),
-        ({"memory": {"search": {}}}, ("memory",)),
-        (
-            {"session": {"dmScope": "per-peer"}, "memory": {"search": {"sources": ["memory", "sessions"]}}},
-            ("memory",),
-        ),
         (
             {
                 "bindings": [{"agentId": "main", "session": {"dmScope": "per-peer"}}],
@@ -305,7 +269,6 @@ def test_conversations_count_where_senders_are_not_kept_apart(
     ("config", "remembers"),
     [
         ({}, True),
-        ({"session": {"dmScope": "main"}}, True),
         ({"session": {"dmScope": "per-peer"}}, False),
         ({"bindings": [{"agentId": "a"}, {"session": {"dmScope": "per-peer"}}]}, False),
         ({"session": {"dmScope": "per-peer"}, "memory": {"search": {"rememberAcrossConversations": True}}}, True),
@@ -389,11 +352,6 @@ def test_a_key_that_cannot_be_read_is_not_replaced_by_another(reach: Reach, give
     access = reach("openai", config, env={"OPENAI_API_KEY": "sk-other"})
     assert access.key is None
     assert "apiKey must be a string or a reference" in access.problem
-
-
-def test_headers_that_cannot_be_read_are_none(reach: Reach) -> None:
-    search = {"provider": "openai", "remote": {"apiKey": "k", "headers": "X: y"}}
-    assert reach("openai", {"memory": {"search": search}}).headers == {}
 
 
 def test_options_of_an_object_store_are_not_kept_because_they_hold_secrets(tmp_path: Path) -> None:

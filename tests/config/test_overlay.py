@@ -21,13 +21,6 @@ def home(tmp_path: Path, openclaw: str | None, own: str | None = None) -> dict[s
     return {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
 
 
-def test_the_first_agent_is_the_default_one_and_has_the_default_workspace(tmp_path: Path) -> None:
-    env = home(tmp_path, '{agents: {defaults: {workspace: "~/a"}, list: [{id: "first"}, {id: "second"}]}}')
-    loaded = load(env=env, cwd=str(tmp_path))
-    assert loaded.settings.agent_id == "first"
-    assert loaded.settings.workspace == str(tmp_path / "a")
-
-
 def test_an_overlay_does_not_change_the_default_agent_unless_it_says_so(tmp_path: Path) -> None:
     openclaw = '{agents: {list: [{id: "main", workspace: "~/a"}, {id: "work", workspace: "~/b"}]}}'
     env = home(tmp_path, openclaw, '{agents: {list: [{id: "work", memorySearch: {query: {maxResults: 9}}}]}}')
@@ -116,25 +109,10 @@ def test_one_mistake_is_one_problem(tmp_path: Path) -> None:
     assert len(raised.value.problems) == 1
 
 
-def test_a_configuration_path_with_a_nul_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
-        load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config="a\0b")
-
-
-def test_a_named_file_without_a_workspace_leaves_the_current_folder(tmp_path: Path) -> None:
-    home(tmp_path, None)
-    (tmp_path / "mine.json5").write_text("{memorySearch: {query: {maxResults: 2}}}")
-    loaded = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path / "a"), config=str(tmp_path / "mine.json5"))
-    assert loaded.settings.workspace == str(tmp_path / "a")
-    assert loaded.settings.memory_search.query.max_results == 2
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ('{memroy: {citations: "on"}}', "memroy is not a known setting; did you mean memory?"),
-        ("{mdrecal: {}}", "mdrecal is not a known setting; did you mean mdrecall?"),
-        ("{gateway: {}}", "gateway is not a known setting; known here: memorySearch,"),
         ("{agents: {default: {}}}", "agents.default is not a known setting; did you mean defaults?"),
     ],
 )

@@ -44,8 +44,6 @@ def test_a_later_override_wins_over_an_earlier_group(tmp_path: Path) -> None:
     ("overrides", "said"),
     [
         ({"query.minScor": 0.1}, "memorySearch.query.minScor is not a known setting; did you mean minScore?"),
-        ({"chunks": 3}, "memorySearch.chunks is not a known setting; did you mean chunking?"),
-        ({"query": 3}, "memorySearch.query must be an object with maxResults"),
         ({"query.minScore": 7}, "memorySearch.query.minScore is 7, but must be a number from 0 to 1"),
         ({"": 3}, "memorySearch. is not a known setting"),
         ({"query.minScore.": 3}, 'is {"": 3}, but must be a number'),

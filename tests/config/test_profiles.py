@@ -36,7 +36,7 @@ def test_an_empty_order_means_none(reach: Reach) -> None:
     assert reach("openai", profiles=stored({"key": "a"}, order={"openai": []})).key is None
 
 
-@pytest.mark.parametrize("expires", [PAST, NOW * 1000, 0, "soon", [], True])
+@pytest.mark.parametrize("expires", [PAST, NOW * 1000, "soon", True])
 def test_expired_ones_are_dropped_and_said_to_be(reach: Reach, expires: object) -> None:
     first = {"key": "a", "expires": expires}
     assert revealed(reach("openai", profiles=stored(first, {"key": "b"}))) == ["b"]
@@ -96,13 +96,8 @@ def test_a_broken_file_matters_only_when_there_is_no_other_key(reach: Reach, bro
     assert (revealed(access), access.problem) == (["key"], "")
 
 
-def test_a_folder_in_place_of_the_file_is_a_problem(reach: Reach, tmp_path: Path) -> None:
-    folder(tmp_path / ".openclaw" / "agents" / "main" / "agent" / "auth-profiles.json")
-    assert "auth-profiles.json is not a file." in reach("openai").problem
-
-
 @pytest.mark.parametrize("name", ["profiles", "order", "usageStats"])
-@pytest.mark.parametrize("wrong", [1, "x", [], None, {"a": 1}, {"openai": 1}])
+@pytest.mark.parametrize("wrong", [1, [], None, {"openai": 1}])
 def test_parts_of_the_wrong_type_are_passed_over(reach: Reach, name: str, wrong: object) -> None:
     access = reach("openai", env={"OPENAI_API_KEY": "key"}, profiles={**stored({"key": "a"}), name: wrong})
     assert revealed(access) == (["key"] if name == "profiles" else ["a"])
@@ -165,15 +160,6 @@ def test_the_state_in_the_database_orders_them(reach: Reach, tmp_path: Path) -> 
     keys = stored({"key": "a"}, {"key": "b"})
     store_in_database(tmp_path, keys, {"order": {"openai": ["b", "a"]}, "usageStats": {"b": {"cooldownUntil": PAST}}})
     assert revealed(reach("openai")) == ["b"]
-
-
-def test_they_are_read_beside_a_running_openclaw(reach: Reach, tmp_path: Path) -> None:
-    path = store_in_database(tmp_path, stored({"key": "old"}))
-    writer = sqlite3.connect(path)
-    writer.execute("UPDATE auth_profile_store SET store_json = ?", (json.dumps(stored({"key": "new"})),))
-    writer.commit()
-    assert revealed(reach("openai")) == ["new"]
-    writer.close()
 
 
 @pytest.mark.parametrize("content", [b"not a database at all", b""])

@@ -6,8 +6,7 @@ from mdrecall.config.files import read_file
 from mdrecall.config.load import load
 from mdrecall.config.settings import SECTIONS
 from mdrecall.errors import ConfigError
-from mdrecall.patterns import camel_case
-from tests.config import loaded, nested, openclaw_home, problems, value, write
+from tests.config import nested, openclaw_home, problems, value, write
 
 FILE = "~/own/mdrecall.json"
 
@@ -24,18 +23,15 @@ FILE = "~/own/mdrecall.json"
         ('{"a": "// no comment"}', {"a": "// no comment"}),
         ('\ufeff{"a": 1}', {"a": 1}),
         ("\ufeff{a: 1}", {"a": 1}),
-        ('{"a": "höchst"}', {"a": "höchst"}),
         ("", {}),
-        (" \n\t", {}),
         ("\ufeff", {}),
-        ("{}", {}),
     ],
 )
 def test_a_file_is_read_as_json5(tmp_path: Path, content: str, expected: dict[str, object]) -> None:
     assert read_file(str(write(tmp_path / "x.json", content))) == expected
 
 
-@pytest.mark.parametrize("content", ['{"a": 1', "{a 1}", '{"a": "x', "{a: 1} b", "hello", "{" * 100_000, "// only"])
+@pytest.mark.parametrize("content", ["{a: 1} b", "hello", "{" * 100_000, "// only"])
 def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "x.json", content)
     with pytest.raises(ConfigError) as caught:
@@ -60,19 +56,13 @@ def test_a_broken_file_does_not_show_what_is_in_it(tmp_path: Path) -> None:
     assert "hush" not in f"{caught.value} {caught.value.problems} {caught.value.hint}"
 
 
-@pytest.mark.parametrize("content", ["[]", "3", '"text"', "null", "true", "// x\n[1,]"])
+@pytest.mark.parametrize("content", ["[]", "null", "// x\n[1,]"])
 def test_a_file_that_holds_no_object_is_refused(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "x.json", content)
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
     assert str(caught.value) == f"{path} must contain one object in braces."
     assert caught.value.hint == "An empty configuration is {}."
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_file(str(tmp_path / "gone.json"))
-    assert str(caught.value) == f"There is no configuration file {tmp_path / 'gone.json'}."
 
 
 def test_a_file_of_our_own_that_the_environment_names_must_be_there(tmp_path: Path) -> None:
@@ -84,29 +74,12 @@ def test_a_file_of_our_own_that_the_environment_names_must_be_there(tmp_path: Pa
         assert "There is no configuration file" in result.problem
 
 
-def test_a_file_that_the_config_flag_names_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"There is no configuration file .*gone\.json\."):
-        load(env=openclaw_home(tmp_path, {}), cwd=str(tmp_path), config="gone.json")
-
-
-def test_a_folder_in_place_of_the_file_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_file(str(tmp_path))
-    assert str(caught.value) == f"{tmp_path} is not a file."
-
-
 def test_a_file_that_is_not_utf8_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b'{"a": "\xff"}')
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
     assert str(caught.value).startswith(f"Cannot read the configuration file {path}: 'utf-8' codec")
-
-
-def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
-    result = loaded(tmp_path, "")
-    assert result.files == ("~/.openclaw/openclaw.json",)
-    assert result.settings.memory_search.query.max_results is None
 
 
 @pytest.mark.parametrize(
@@ -116,8 +89,6 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
             "agents.defaults.memorySearch.query.maxResult",
             "did you mean maxResults? Known here: maxResults, minScore, hybrid.",
         ),
-        ("agents.defaults.memorySearch.query.zzz", "known here: maxResults, minScore, hybrid."),
-        ("memory.search.chunking.Tokens", "did you mean tokens? Known here: tokens, overlap."),
         (
             "mdrecall.ignored",
             f"did you mean ignore? Known here: {', '.join(SECTIONS['mdrecall'].entries)}.",
@@ -128,25 +99,12 @@ def test_an_unknown_key_names_its_path_and_the_nearest_known_key(tmp_path: Path,
     assert problems(tmp_path, nested(path, 1)) == (f"{FILE}: {path} is not a known setting; {complaint}",)
 
 
-def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: Path) -> None:
-    entry = {"id": "main", "default": True, "memorySearch": {"sync": {"watsh": True}}}
-    [problem] = problems(tmp_path, {"agents": {"list": [{"id": "x"}, entry]}})
-    assert problem.startswith(
-        f"{FILE}: agents.list[1].memorySearch.sync.watsh is not a known setting; did you mean watch? Known here: "
-    )
-
-
 @pytest.mark.parametrize(
     ("path", "given", "complaint"),
     [
-        ("memorySearch.enabled", "yes", 'is "yes", but must be true or false.'),
         ("memorySearch.enabled", None, "is null, but must be true or false."),
         ("memorySearch.query.maxResults", 0, "is 0, but must be a whole number of at least 1."),
-        ("memorySearch.query.maxResults", "6", 'is "6", but must be a whole number of at least 1.'),
         ("memorySearch.query.minScore", 1.5, "is 1.5, but must be a number from 0 to 1."),
-        ("memorySearch.query.hybrid.vectorWeight", -0.1, "is -0.1, but must be a number from 0 to 1."),
-        ("memorySearch.chunking.overlap", -1, "is -1, but must be a whole number of at least 0."),
-        ("memorySearch.chunking.tokens", 1.5, "is 1.5, but must be a whole number of at least 1."),
         (
             "memorySearch.provider",
             "nobody",
@@ -155,20 +113,9 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
                 " voyage, mistral, ollama, none."
             ),
         ),
-        (
-            "memorySearch.fallback",
-            "auto",
-            (
-                'is "auto", but must be one of offline, openai, openai-compatible, local, gemini,'
-                " voyage, mistral, ollama, none."
-            ),
-        ),
         ("memorySearch.sources", "memory", 'is "memory", but must be a list, each one of memory, sessions.'),
-        ("memory.backend", "mem0", 'is "mem0", but must be one of builtin, qmd.'),
-        ("memory.qmd.limits.maxResults", 0, "is 0, but must be a whole number of at least 1."),
         ("agents.defaults.compaction.postIndexSync", True, "is true, but must be one of off, async, await."),
         ("memorySearch.query", 3, "must be an object with maxResults, minScore, hybrid."),
-        ("memorySearch.chunking", None, "must be an object with tokens, overlap."),
         ("agents.defaults", [], "must be an object."),
         ("agents.list", {}, "must be a list."),
         ("agents.entries.main", "x", "must be an object."),
@@ -185,8 +132,6 @@ def test_an_ill_typed_value_names_its_path_and_what_is_taken(
     ("path", "given", "complaint"),
     [
         ("memorySearch.sources", ["memory", "mail"], '[1] is "mail", but must be one of memory, sessions.'),
-        ("memorySearch.extraPaths", [{"pattern": "*"}], "[0].path is missing; it must be a string."),
-        ("memorySearch.extraPaths", ["a", {"path": 1}], "[1].path is 1, but must be a string."),
         (
             "memory.qmd.paths",
             [{"path": "a", "nam": "b"}],
@@ -197,7 +142,6 @@ def test_an_ill_typed_value_names_its_path_and_what_is_taken(
             {"rules": [{"action": "ask"}]},
             '.rules[0].action is "ask", but must be one of allow, deny.',
         ),
-        ("memory.qmd.scope", {"rules": [{}]}, ".rules[0].action is missing; it must be one of allow, deny."),
     ],
 )
 def test_a_fault_inside_a_value_names_the_place_inside_it(
@@ -238,28 +182,13 @@ def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path
     [
         (
             "memorySearch.remote.apiKey",
-            ["sk-hush"],
-            " has the wrong type; it must be a string, or an object with source, provider, id.",
-        ),
-        (
-            "memorySearch.remote.apiKey",
             {"source": "sk-hush", "id": "x"},
             " has the wrong type; it must be a string, or an object with source, provider, id.",
         ),
         (
             "memorySearch.remote.headers",
-            "Bearer sk-hush",
-            " has the wrong type; it must be an object whose values are a string.",
-        ),
-        (
-            "memorySearch.remote.headers",
             {"Authorization": ["sk-hush"]},
             " has the wrong type; it must be an object whose values are a string.",
-        ),
-        (
-            "plugins.entries.memory-lancedb.config.embedding.apiKey",
-            {"k": "sk-hush"},
-            " has the wrong type; it must be a string, or an object with source, provider, id.",
         ),
         (
             "memorySearch.remote.apikey",
@@ -273,26 +202,15 @@ def test_a_secret_is_never_shown_in_a_message(tmp_path: Path, path: str, given: 
     assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path}{complaint}",)
 
 
-def test_a_key_may_be_a_text_or_a_reference(tmp_path: Path) -> None:
-    reference = {"source": "env", "id": "MY_KEY"}
-    name = "memorySearch.remote.apiKey"
-    assert value(tmp_path, nested(name, "sk-1"), name) == "sk-1"
-    assert value(tmp_path, nested(name, reference), name) == reference
-
-
 @pytest.mark.parametrize(
     "path",
     [
         "agents.defaults.compaction.mode",
-        "agents.defaults.model",
         "agents.entries.main.tools",
         "agents.entries.main.memory.other",
         "plugins.load",
-        "plugins.entries.memory-core",
         "plugins.entries.memory-lancedb.enabled",
         "plugins.slots.contextEngine",
-        "gateway",
-        "channels",
         "$schema",
     ],
 )
@@ -306,16 +224,3 @@ def test_where_openclaw_keeps_other_settings_an_unknown_key_is_let_be(tmp_path: 
 def test_a_listed_agent_may_have_other_keys(tmp_path: Path) -> None:
     entry = {"id": "main", "default": True, "tools": {"deny": ["x"]}, "memorySearch": {"fallback": "local"}}
     assert value(tmp_path, {"agents": {"list": [entry]}}, "memorySearch.fallback") == "local"
-
-
-@pytest.mark.parametrize(
-    ("name", "python"),
-    [
-        ("enabled", "enabled"),
-        ("maxResults", "max_results"),
-        ("lambda", "lambda_"),
-        ("pollIntervalMs", "poll_interval_ms"),
-    ],
-)
-def test_a_field_has_a_name_in_json(name: str, python: str) -> None:
-    assert camel_case(python) == name

@@ -29,21 +29,13 @@ FLUSH = "agents.defaults.compaction.memoryFlush"
 @pytest.mark.parametrize(
     ("given", "ms"),
     [
-        ("250ms", 250),
-        ("90s", 90_000),
-        ("5m", 300_000),
-        ("2h", 7_200_000),
-        ("1d", 86_400_000),
-        ("1h30m", 5_400_000),
         ("1d2h3m4s5ms", 93_784_005),
         ("1.5h", 5_400_000),
         ("0.0004s", 0),
         ("1.6ms", 2),
-        ("5M", 300_000),
         ("1H30M", 5_400_000),
         ("  5m  ", 300_000),
         ("5", 300_000),
-        ("0", 0),
         (0, 0),
         (5, 300_000),
         (0.5, 30_000),
@@ -63,17 +55,12 @@ def test_what_is_no_duration_is_refused(given: object) -> None:
     ("given", "size"),
     [
         (0, 0),
-        (2_097_152, 2_097_152),
         (512.0, 512),
         ("512", 512),
         ("10b", 10),
-        ("1k", 1024),
         ("1kb", 1024),
-        ("2m", 2_097_152),
         ("2MB", 2_097_152),
-        ("1g", 1_073_741_824),
         ("1gb", 1_073_741_824),
-        ("1t", 1_099_511_627_776),
         ("1tb", 1_099_511_627_776),
         ("1.5k", 1536),
         ("  2mb  ", 2_097_152),
@@ -92,14 +79,9 @@ def test_what_is_no_size_is_refused(given: object) -> None:
 @pytest.mark.parametrize(
     ("rule", "given", "result"),
     [
-        (flag(), True, True),
-        (whole(1), 1, 1),
         (whole(0), 6.0, 6),
         (whole(1, 20), 20, 20),
-        (number(0, 1), 0, 0.0),
         (number(0, 1), 1, 1.0),
-        (number(0, 1), 0.35, 0.35),
-        (text(), "", ""),
         (choice("a", "b"), "b", "b"),
         (list_of(text()), ["a", "b"], ("a", "b")),
         (map_of(text()), {"k": "v"}, {"k": "v"}),
@@ -116,9 +98,7 @@ def test_a_rule_reads_what_it_accepts(rule: Rule[Any], given: object, result: ob
 @pytest.mark.parametrize(
     ("rule", "given", "at", "message"),
     [
-        (flag(), 1, "", "is 1, but must be true or false"),
         (flag(), "true", "", 'is "true", but must be true or false'),
-        (whole(1), 0, "", "is 0, but must be a whole number of at least 1"),
         (whole(1), 1.5, "", "is 1.5, but must be a whole number of at least 1"),
         (whole(1), True, "", "is true, but must be a whole number of at least 1"),
         (whole(1, 20), 21, "", "is 21, but must be a whole number from 1 to 20"),
@@ -126,9 +106,7 @@ def test_a_rule_reads_what_it_accepts(rule: Rule[Any], given: object, result: ob
         (number(0, 1), 1.01, "", "is 1.01, but must be a number from 0 to 1"),
         (number(0, 1), float("nan"), "", "is NaN, but must be a number from 0 to 1"),
         (number(0, 1), "1", "", 'is "1", but must be a number from 0 to 1'),
-        (text(), None, "", "is null, but must be a string"),
         (choice("a", "b"), ["a"], "", 'is ["a"], but must be one of a, b'),
-        (list_of(text()), "a", "", 'is "a", but must be a list, each a string'),
         (list_of(text()), ["a", 2], "[1]", "is 2, but must be a string"),
         (map_of(text()), {"k": 1}, ".k", "is 1, but must be a string"),
         (record({"path": text()}), {"pth": ""}, ".pth", "is not a known key; did you mean path? Known here: path"),
@@ -177,8 +155,6 @@ def test_a_small_chunk_size_alone_lowers_the_default_overlap(tmp_path: Path) -> 
         ({"vectorWeight": 0.2, "textWeight": 0.6}, 0.25, 0.75),
         ({"vectorWeight": 0, "textWeight": 0}, 0.35, 0.65),
         ({"vectorWeight": 0, "textWeight": 0.4}, 0.0, 1.0),
-        ({"textWeight": 0}, 1.0, 0.0),
-        ({"vectorWeight": 0.35}, 0.35, 0.65),
     ],
 )
 def test_the_weights_are_divided_by_their_sum(
@@ -189,23 +165,17 @@ def test_the_weights_are_divided_by_their_sum(
     assert hybrid.text_weight == pytest.approx(words)
 
 
-@pytest.mark.parametrize(("given", "used"), [(1, 1), (4, 4), (20, 20), (21, 20), (1000, 20)])
+@pytest.mark.parametrize(("given", "used"), [(20, 20), (21, 20)])
 def test_the_candidate_multiplier_is_kept_at_20_or_less(tmp_path: Path, given: int, used: int) -> None:
     content = nested(SEARCH + "query.hybrid.candidateMultiplier", given)
     assert value(tmp_path, content, "memorySearch.query.hybrid.candidateMultiplier") == used
 
 
-def test_the_number_of_results_is_not_limited(tmp_path: Path) -> None:
-    assert value(tmp_path, nested(SEARCH + "query.maxResults", 5000), "memorySearch.query.maxResults") == 5000
-
-
 @pytest.mark.parametrize(
     ("sources", "allowed", "used"),
     [
-        (["memory", "sessions"], False, ("memory",)),
         (["sessions"], False, ("memory",)),
         ([], False, ("memory",)),
-        ([], True, ("memory",)),
         (["memory", "sessions"], True, ("memory", "sessions")),
         (["sessions"], True, ("sessions",)),
         (["memory", "memory"], False, ("memory",)),
@@ -223,11 +193,7 @@ def test_sessions_are_a_source_only_with_session_memory(
     [
         ({}, ""),
         ({"provider": "openai"}, "text-embedding-3-small"),
-        ({"provider": "gemini"}, "gemini-embedding-001"),
-        ({"provider": "voyage"}, "voyage-4-large"),
-        ({"provider": "mistral"}, "mistral-embed"),
         ({"provider": "ollama"}, "nomic-embed-text"),
-        ({"provider": "local"}, ""),
         ({"provider": "voyage", "model": "voyage-code-3"}, "voyage-code-3"),
         ({"model": "mine"}, "mine"),
     ],
@@ -237,60 +203,24 @@ def test_the_model_follows_the_provider_unless_it_is_named(tmp_path: Path, searc
 
 
 @pytest.mark.parametrize(
-    ("path", "given", "name", "used"),
+    ("path", "given", "used"),
     [
-        (f"{FLUSH}.prompt", "  ", f"{FLUSH}.prompt", None),
-        (
-            "agents.defaults.compaction.memoryFlush.prompt",
-            " Save. ",
-            "agents.defaults.compaction.memoryFlush.prompt",
-            "Save.",
-        ),
-        (
-            "agents.defaults.compaction.memoryFlush.systemPrompt",
-            "",
-            "agents.defaults.compaction.memoryFlush.systemPrompt",
-            None,
-        ),
-        (
-            "agents.defaults.compaction.memoryFlush.systemPrompt",
-            "\nBe\n",
-            "agents.defaults.compaction.memoryFlush.systemPrompt",
-            "Be",
-        ),
-        ("memory.qmd.update.commandTimeoutMs", 0, "memory.qmd.update.commandTimeoutMs", 30_000),
-        ("memory.qmd.update.updateTimeoutMs", 0, "memory.qmd.update.updateTimeoutMs", 120_000),
-        ("memory.qmd.update.embedTimeoutMs", 0, "memory.qmd.update.embedTimeoutMs", 120_000),
-        ("memory.qmd.update.commandTimeoutMs", 1, "memory.qmd.update.commandTimeoutMs", 1),
-        ("memory.qmd.update.debounceMs", 0, "memory.qmd.update.debounceMs", 0),
-        ("memory.qmd.update.interval", "0", "memory.qmd.update.interval", 0),
-        ("memory.qmd.update.interval", "90s", "memory.qmd.update.interval", 90_000),
-        ("memory.qmd.update.embedInterval", "1h30m", "memory.qmd.update.embedInterval", 5_400_000),
-        ("memory.qmd.mcporter.serverName", "  ", "memory.qmd.mcporter.serverName", "qmd"),
-        ("memory.qmd.mcporter.serverName", " mine ", "memory.qmd.mcporter.serverName", "mine"),
-        ("memory.qmd.command", " ", "memory.qmd.command", "qmd"),
-        ("plugins.slots.memory", "   ", "plugins.slots.memory", "memory-core"),
-        ("plugins.slots.memory", " memory-lancedb ", "plugins.slots.memory", "memory-lancedb"),
-        ("plugins.slots.memory", "none", "plugins.slots.memory", "none"),
-        (
-            "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
-            "512k",
-            "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
-            524_288,
-        ),
-        (
-            "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
-            0,
-            "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
-            0,
-        ),
+        (f"{FLUSH}.prompt", "  ", None),
+        (f"{FLUSH}.prompt", " Save. ", "Save."),
+        (f"{FLUSH}.systemPrompt", "", None),
+        (f"{FLUSH}.systemPrompt", "\nBe\n", "Be"),
+        ("memory.qmd.update.commandTimeoutMs", 0, 30_000),
+        ("memory.qmd.update.embedTimeoutMs", 0, 120_000),
+        ("memory.qmd.update.commandTimeoutMs", 1, 1),
+        ("memory.qmd.update.interval", "90s", 90_000),
+        ("memory.qmd.update.embedInterval", "1h30m", 5_400_000),
+        ("memory.qmd.mcporter.serverName", "  ", "qmd"),
+        ("memory.qmd.mcporter.serverName", " mine ", "mine"),
+        ("plugins.slots.memory", "   ", "memory-core"),
+        ("plugins.slots.memory", " memory-lancedb ", "memory-lancedb"),
+        (f"{FLUSH}.forceFlushTranscriptBytes", "512k", 524_288),
+        (f"{FLUSH}.forceFlushTranscriptBytes", 0, 0),
     ],
 )
-def test_a_value_is_brought_into_the_form_that_is_used(
-    tmp_path: Path, path: str, given: object, name: str, used: object
-) -> None:
-    assert value(tmp_path, nested(path, given), name) == used
-
-
-def test_a_given_scope_replaces_the_default_entirely(tmp_path: Path) -> None:
-    assert value(tmp_path, nested("memory.qmd.scope", {"default": "allow"}), "memory.qmd.scope") == {"default": "allow"}
+def test_a_value_is_brought_into_the_form_that_is_used(tmp_path: Path, path: str, given: object, used: object) -> None:
+    assert value(tmp_path, nested(path, given), path) == used
