@@ -16,7 +16,6 @@ from mdrecall.sessions.digest import (
     hide_digests,
     merge_digests,
     render_section,
-    safe_name,
 )
 from mdrecall.text.redact import redact
 from mdrecall.types.transcripts import HostRecord, Step
@@ -385,12 +384,6 @@ def test_the_sections_of_earlier_versions_become_one_and_the_lines_of_the_person
     assert find_mark(merged, "claude-code", "5f0c1234-aaaa") == 31
 
 
-def test_an_id_of_a_session_becomes_a_safe_name() -> None:
-    assert safe_name("../../etc --> x") == "..-..-etc-x"
-    assert safe_name("") == "-"
-    assert len(safe_name("x" * 500)) == 100
-
-
 _TEXTS = st.one_of(
     st.text(max_size=60),
     st.sampled_from(
@@ -430,10 +423,6 @@ def test_whatever_was_said_a_section_has_one_heading_and_one_mark_and_only_items
     assert find_mark(text, "claude-code", "5f0c1234-aaaa") == len(records)
     assert not re.search("[\x00-\x09\x0b-\x1f]", text)
     assert mark.endswith(f"lines=1-{len(records)} -->")
-
-
-def test_a_part_of_one_minute_names_it_once() -> None:
-    assert digest(at(1, asked("fix the pool"), said(DONE))).startswith("## Session 09:00 shop@main: ")
 
 
 def test_an_answer_is_its_last_four_pieces() -> None:

@@ -13,7 +13,6 @@ from mdrecall.sessions.flush import (
     Turn,
     count_attempt,
     decide,
-    grown_bytes,
     projected_tokens,
     record_flush,
     threshold,
@@ -24,29 +23,6 @@ MIB = 1024 * 1024
 
 def decided(turn: Turn, history: FlushHistory | None = None, rules: Rules | None = None) -> Decision:
     return decide(rules or Rules(), turn, history or FlushHistory())
-
-
-def test_a_window_of_200000_is_flushed_from_176000_on() -> None:
-    assert threshold(Rules(), 200_000) == 176_000
-    assert not decided(Turn(total_tokens=175_999)).run
-    at = decided(Turn(total_tokens=176_000))
-    assert (at.run, at.trigger) == (True, "tokens")
-    assert "176,000 tokens" in at.why
-
-
-@pytest.mark.parametrize(
-    ("configured", "floor", "reserve"),
-    [(None, 20_000, 20_000), (None, 0, 16_384), (0, 0, 16_384), (50_000, 20_000, 50_000), (1_000, 20_000, 20_000)],
-)
-def test_the_effective_reserve_counts(configured: int | None, floor: int, reserve: int) -> None:
-    rules = Rules(reserve_tokens=configured, reserve_tokens_floor=floor)
-    assert rules.reserve(200_000) == reserve
-    assert threshold(rules, 200_000) == 200_000 - reserve - 4000
-
-
-def test_with_a_reserve_far_above_the_floor_the_flush_still_comes_before_compaction() -> None:
-    rules = Rules(reserve_tokens=60_000)
-    assert decided(Turn(total_tokens=137_000), rules=rules).run
 
 
 @pytest.mark.parametrize("soft", [0, 4_000, 10**6])
@@ -69,22 +45,15 @@ def test_a_window_without_room_is_never_flushed_for_its_tokens(window: int, rese
 @pytest.mark.parametrize(
     ("turn", "tokens"),
     [
-        (Turn(total_tokens=100), 100),
-        (Turn(total_tokens=100, total_is_fresh=False), 0),
         (Turn(total_tokens=100, total_is_fresh=False, output_tokens=5, estimated_tokens=7), 0),
         (Turn(total_tokens=100, prompt_tokens=90, output_tokens=5, estimated_tokens=7), 112),
         (Turn(total_tokens=100, prompt_tokens=120, output_tokens=5), 125),
         (Turn(total_tokens=100, total_is_fresh=False, prompt_tokens=80, estimated_tokens=7), 87),
-        (Turn(estimated_tokens=7), 0),
         (Turn(total_tokens=-5, prompt_tokens=-1), 0),
     ],
 )
 def test_tokens_are_the_better_snapshot_and_what_comes_on_top(turn: Turn, tokens: int) -> None:
     assert projected_tokens(turn) == tokens
-
-
-def test_without_a_count_it_is_said_that_nothing_is_known() -> None:
-    assert "not known" in decided(Turn(total_tokens=190_000, total_is_fresh=False)).why
 
 
 FULL = Turn(total_tokens=190_000, compaction_count=3)
@@ -97,7 +66,6 @@ FULL = Turn(total_tokens=190_000, compaction_count=3)
         (FULL._replace(is_heartbeat=True), FlushHistory(), Rules(), "heartbeat"),
         (FULL._replace(is_cli_provider=True), FlushHistory(), Rules(), "command-line"),
         (FULL._replace(is_sandboxed=True, workspace_access="ro"), FlushHistory(), Rules(), "sandbox"),
-        (FULL._replace(is_sandboxed=True, workspace_access="none"), FlushHistory(), Rules(), "sandbox"),
         (FULL, FlushHistory(has_entry=False), Rules(), "no entry"),
         (FULL, FlushHistory(flushed_count=3), Rules(), "was flushed"),
         (FULL, FlushHistory(attempts=MAX_ATTEMPTS, attempts_count=3), Rules(), "3 attempts"),
@@ -136,15 +104,6 @@ def test_a_transcript_that_is_shorter_than_at_the_last_flush_is_a_new_one() -> N
     turn = Turn(total_tokens=10, transcript_bytes=2 * MIB, compaction_count=1)
     assert decided(turn, record_flush(FlushHistory(), 0, 50 * MIB)).trigger == "size"
     assert not decided(turn._replace(transcript_bytes=MIB), record_flush(FlushHistory(), 0, 50 * MIB)).run
-
-
-def test_a_size_of_0_never_flushes() -> None:
-    assert not decided(Turn(total_tokens=10, transcript_bytes=2**40), rules=Rules(force_bytes=0)).run
-
-
-@pytest.mark.parametrize(("now", "grown"), [(9, 2), (7, 0), (5, 5)])
-def test_a_transcript_grows_from_the_last_flush_on_and_a_shorter_one_is_new(now: int, grown: int) -> None:
-    assert grown_bytes(Turn(transcript_bytes=now), FlushHistory(flushed_bytes=7)) == grown
 
 
 class Session:

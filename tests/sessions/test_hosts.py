@@ -194,8 +194,15 @@ def test_a_fork_has_only_what_was_said_after_it(name: str, started: str, tmp_pat
     assert _said("claude-code", str(fork)) == [ASKED, ANSWER, "and now for the fork"]
 
 
-@pytest.mark.parametrize("started", [("", ""), ("2026-02-11T08:59:00Z", ""), ("", "2026-02-11T08:59:00Z")])
-@pytest.mark.parametrize("names", [("1a1a", "9a9a"), ("9a9a", "1a1a"), ("6a6a", "9a9a")])
+@pytest.mark.parametrize(
+    ("names", "started"),
+    [
+        (("1a1a", "9a9a"), ("", "")),
+        (("9a9a", "1a1a"), ("2026-02-11T08:59:00Z", "")),
+        (("6a6a", "9a9a"), ("", "2026-02-11T08:59:00Z")),
+        (("9a9a", "1a1a"), ("", "2026-02-11T08:59:00Z")),
+    ],
+)
 def test_forks_of_forks_lose_nothing_whatever_they_begin_with(
     names: tuple[str, str], started: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -6,7 +6,6 @@ from mdrecall.sessions.messages import visible_text
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("NO_REPLY", ""),
         ("  NO_REPLY \n", ""),
         ("Saved.\n\nNO_REPLY\n", "Saved."),
         ("Saved. **NO_REPLY", "Saved."),
@@ -14,11 +13,7 @@ from mdrecall.sessions.messages import visible_text
         ("**NO_REPLY**", ""),
         ("Saved.NO_REPLY", "Saved.NO_REPLY"),
         ("NO_REPLY is what I say", "NO_REPLY is what I say"),
-        ("say no_reply", "say no_reply"),
-        ("XNO_REPLY", "XNO_REPLY"),
         ("plain text \n", "plain text \n"),
-        ("a * b *", "a * b *"),
-        ("", ""),
     ],
 )
 def test_a_token_at_the_end_is_not_shown(text: str, shown: str) -> None:

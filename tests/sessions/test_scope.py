@@ -31,30 +31,6 @@ def rules(*entries: dict[str, Any], default: str = "deny") -> dict[str, Any]:
     return {"default": default, "rules": list(entries)}
 
 
-def test_the_first_rule_that_fits_decides() -> None:
-    scope = rules(
-        {"action": "deny", "match": {"channel": "slack"}}, {"action": "allow", "match": {"chatType": "group"}}
-    )
-    assert "memory.qmd.scope.rules[0]" in explain_denial(scope, "agent:main:slack:group:1")
-    assert not explain_denial(scope, "agent:main:telegram:group:1")
-
-
-def test_every_part_of_a_match_must_fit() -> None:
-    scope = rules({"action": "allow", "match": {"channel": "slack", "chatType": "group"}})
-    assert not explain_denial(scope, "agent:main:slack:group:1")
-    assert explain_denial(scope, "agent:main:slack:channel:1")
-    assert explain_denial(scope, "agent:main:discord:group:1")
-
-
-def test_a_rule_without_a_match_fits_every_conversation() -> None:
-    assert not explain_denial(rules({"action": "allow"}), "agent:main:subagent:x")
-
-
-def test_dm_is_direct_and_case_does_not_count() -> None:
-    scope = rules({"action": "allow", "match": {"chatType": "dm", "channel": "Telegram"}})
-    assert not explain_denial(scope, "agent:main:TELEGRAM:direct:5")
-
-
 def test_a_key_prefix_is_compared_without_the_agent_unless_it_names_one() -> None:
     scope = rules({"action": "allow", "match": {"keyPrefix": "Cron:"}})
     assert not explain_denial(scope, "agent:main:cron:daily")
@@ -68,10 +44,6 @@ def test_a_raw_key_prefix_is_compared_with_the_whole_key() -> None:
     scope = rules({"action": "allow", "match": {"rawKeyPrefix": "agent:main:cron:"}})
     assert not explain_denial(scope, "agent:main:cron:daily")
     assert explain_denial(scope, "cron:daily")
-
-
-def test_a_scope_that_says_nothing_allows() -> None:
-    assert not explain_denial({}, "agent:main:subagent:x")
 
 
 def test_a_person_at_the_machine_may_search_whatever_the_default_is() -> None:

@@ -27,26 +27,16 @@ def understood(key: str) -> tuple[str, str, str, str, str]:
     [
         ("main", ("direct", "", "", "", "")),
         ("direct:alice", ("direct", "", "", "alice", "")),
-        ("dm:alice", ("direct", "", "", "alice", "")),
-        ("telegram:direct:42", ("direct", "telegram", "", "42", "")),
-        ("telegram:dm:42", ("direct", "telegram", "", "42", "")),
         ("telegram:work:direct:42", ("direct", "telegram", "work", "42", "")),
         ("matrix:direct:@alice:example.org", ("direct", "matrix", "", "@alice:example.org", "")),
-        ("telegram:group:-100", ("group", "telegram", "", "-100", "")),
-        ("telegram:work:group:-100", ("group", "telegram", "work", "-100", "")),
         ("discord:channel:9", ("channel", "discord", "", "9", "")),
-        ("group:9", ("group", "", "", "9", "")),
-        ("main:thread:7", ("direct", "", "", "", "7")),
         ("telegram:group:-100:topic:5", ("group", "telegram", "", "-100", "5")),
         ("slack:channel:c1:thread:17.5:x", ("channel", "slack", "", "c1", "17.5:x")),
-        ("subagent:run-1", ("subagent", "", "", "run-1", "")),
         ("subagent:run-1:subagent:run-2", ("subagent", "", "", "run-1:subagent:run-2", "")),
         ("telegram:direct:42:subagent:run-1", ("subagent", "", "", "run-1", "")),
         ("cron:daily:run:3", ("cron", "", "", "daily:run:3", "")),
-        ("acp:session", ("acp", "", "", "session", "")),
         ("hook:9d1f", ("hook", "", "", "9d1f", "")),
         ("matrix:room:!x", ("group", "matrix", "", "!x", "")),
-        ("dashboard:9", ("dashboard", "", "", "9", "")),
         ("explicit:9:a", ("explicit", "", "", "9:a", "")),
         ("main:thread:7:subagent:run-1", ("subagent", "", "", "run-1", "")),
     ],
@@ -78,24 +68,6 @@ def test_what_is_none_of_the_forms_is_unknown(key: str) -> None:
 def test_only_the_first_of_group_and_channel_counts() -> None:
     assert parse("slack:group:channel:1").chat_type == "group"
     assert parse("slack:channel:group:1").chat_type == "channel"
-
-
-@pytest.mark.parametrize(
-    ("key", "chat_type"),
-    [
-        ("agent:main:main", "direct"),
-        ("agent:main:telegram:direct:1", "direct"),
-        ("agent:main:telegram:group:1", "group"),
-        ("agent:main:discord:channel:1", "channel"),
-        ("agent:main:cron:daily", "unknown"),
-        ("agent:main:subagent:1", "unknown"),
-        ("hook:1", "unknown"),
-        ("acp:1", "unknown"),
-    ],
-)
-def test_only_direct_conversations_are_private(key: str, chat_type: str) -> None:
-    assert parse(key).chat_type == chat_type
-    assert parse(key).is_private == (chat_type == "direct")
 
 
 def test_the_main_session_has_the_name_that_is_configured_for_it() -> None:

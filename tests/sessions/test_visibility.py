@@ -33,17 +33,13 @@ def test_private_sees_private_and_every_other_only_itself(requester: str) -> Non
 @pytest.mark.parametrize(
     ("key", "chat_type", "audience"),
     [
-        ("agent:main:main", "direct", "private"),
         ("agent:main:main", "group", "shared"),
         ("agent:main:main", "Channel", "shared"),
         ("agent:main:main", "webinar", "restricted"),
         ("agent:main:telegram:group:1", "direct", "shared"),
         ("agent:main:explicit:1", "", "restricted"),
         ("agent:main:explicit:1", "direct", "private"),
-        ("agent:main:explicit:1", "group", "shared"),
         ("agent:main:subagent:1", "direct", "restricted"),
-        ("agent:main:cron:1", "direct", "restricted"),
-        ("agent:main:x", "direct", "restricted"),
         ("", "direct", "restricted"),
     ],
 )
@@ -63,12 +59,10 @@ def test_a_conversation_with_a_coding_agent_on_this_machine_is_private() -> None
     ("requester", "source", "reason"),
     [
         ("agent:main:main", GROUP, "shared source"),
-        ("agent:main:main", "agent:main:cron:1", "restricted source"),
         (GROUP, "agent:main:main", "shared requester"),
         ("agent:main:hook:1", "agent:main:main", "restricted requester"),
         ("agent:other:main", "agent:main:main", "other agent"),
         ("agent:main:main", "agent:other:main", "other agent"),
-        ("agent:other:main", "agent:other:main", "other agent"),
     ],
 )
 def test_the_reason_says_which_rule_hides_it(requester: str, source: str, reason: str) -> None:
@@ -137,7 +131,6 @@ def test_in_openclaws_tree_the_main_session_sees_its_agent() -> None:
         (False, (), False),
         (True, ("ma*", "other"), True),
         (True, ("main",), False),
-        (True, ("*",), True),
     ],
 )
 def test_openclaws_agents_see_each_other_as_configured(enabled: bool, allowed: tuple[str, ...], visible: bool) -> None:

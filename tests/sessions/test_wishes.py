@@ -7,42 +7,32 @@ from mdrecall.sessions.wishes import FoundWish, find_wishes
 WISHES = """
 Always run the linter before you commit.
 Please always answer in German.
-Never push to main without asking me.
 And never use mocks in the integration tests.
 From now on, write commit messages in the imperative.
 Use pnpm instead of npm from now on.
 Going forward, keep functions under forty lines.
-Whenever I ask about a recipe, give me the amounts in grams.
 Give me three options whenever I ask for a name.
 When I ask for code, show the complete file.
-You should always explain why a test failed.
 You must never delete a migration.
-I want you to always cite your sources.
 Could you always include a short summary at the end?
 Make sure you always check the types.
 Don't ever touch the vendored folder.
 Don't commit anything unless I ask you to.
 I want you to always mention version numbers when I ask about dependencies.
-Going forward I want every answer to include a short summary.
 For all future questions about probability, show the formula first.
 I'm a beginner, so always explain terms in plain language.
 I tend to prefer visual aids over text.
 I would rather walk than drive to work.
 I'm more of a morning person and prefer to write before 9 AM.
 I value concise communication over long meetings.
-I prefer tabs over spaces.
 I prefer short answers, so can you cut this down?
-I generally prefer functional components.
 I'd rather have many small commits than one large one.
 I like to see the diff before anything is committed.
 I don't like emojis in commit messages.
-I hate long explanations.
 I always use the metric system.
 My preferred language for scripts is Python.
 My editor is vim.
-I'm vegetarian.
 I am allergic to peanuts, what can I cook tonight?
-I use Windows.
 Call me Al.
 Antworte immer auf Deutsch.
 Bitte immer zuerst den Plan zeigen.
@@ -52,7 +42,6 @@ Immer die Tests laufen lassen.
 Du sollst nie direkt auf main pushen.
 Ich bevorzuge kurze Antworten.
 Ich arbeite am liebsten mit der Kommandozeile.
-Ich bin Vegetarier.
 Mein Editor ist Emacs.
 Réponds toujours en français.
 N'utilise jamais de var en JavaScript.
@@ -60,14 +49,12 @@ Désormais, écris les messages de commit en anglais.
 Tu dois toujours lancer les tests avant de pousser.
 Je préfère les réponses courtes.
 Je n'aime pas les longues introductions.
-Je suis végétarienne.
 Usa siempre comillas simples.
 Siempre responde en español.
 Nunca borres una migración.
 A partir de ahora, escribe los comentarios en inglés.
 Prefiero respuestas cortas.
 No me gustan los emojis en el código.
-Soy vegano.
 Usa sempre TypeScript.
 Non usare mai i tab.
 D'ora in poi rispondi in italiano.
@@ -88,32 +75,25 @@ Ik gebruik Linux.
 每次提交前都要运行测试。
 永远不要直接推送到主分支。
 我更喜欢简短的回答。
-我吃素。
 今後は日本語で答えてください。
 コミットの前にいつもテストを実行してください。
 決してmainに直接プッシュしないでください。
 私は短い回答のほうが好きです。
-私はベジタリアンです。
 앞으로는 한국어로 대답해 주세요.
 커밋하기 전에 항상 테스트를 실행해 줘.
 절대 main에 바로 푸시하지 마세요.
 저는 짧은 답변을 선호합니다.
-저는 채식주의자입니다.
 """
 
 OTHERS = """
 It always fails on Windows.
-We always want the newest session first.
 The test never passes in CI.
 I was always getting this error.
-I never got that to work.
 You always forget the semicolon.
 What's this count, it starts high and never gets to 0
 FTS search results should always be in reverse chronological order.
 Never mind.
-Never seen that before.
 Always failing with the same error.
-Always fails in the second run.
 Never worked for me either.
 Do not edit files yet, this is read-only.
 Don't touch the other commands for now.
@@ -122,18 +102,14 @@ No, use a map instead.
 We don't want a debug.go file.
 Stop writing to that file.
 I prefer this one.
-I prefer the second.
 I'd prefer option B.
 I like those key bindings.
-I don't love that file name.
-I don't like the name.
 I like it.
 I would prefer to do that here first.
 From now on we have two tables.
 From now on the server rejects it.
 In the future we could add a cache.
 Why does it always do that?
-Is it always sorted?
 Does the parser ever see that?
 I always get a timeout.
 The docs say "always use the lock", is that right?
@@ -144,8 +120,6 @@ We tend to prefer the second table.
 What happens when I ask for the last page?
 I use this in two places.
 I'm on it.
-I'm new here.
-My test is red.
 My name for the branch is wrong.
 If the queue is empty, it never returns.
 The flag is defined but never read.
@@ -153,7 +127,6 @@ Make sure the file is closed.
 Should it always be on?
 Es schlägt immer fehl.
 Das ist immer noch kaputt.
-Immer noch kaputt.
 Wir verwenden immer Postgres.
 Die Tests laufen nie durch.
 Warum ist das immer leer?
@@ -167,14 +140,11 @@ Je préfère la deuxième.
 Pourquoi est-ce que ça n'arrive jamais ?
 Siempre falla en el mismo sitio.
 El test nunca pasa.
-Prefiero esta.
 ¿Por qué siempre sale vacío?
 Funziona sempre.
 Il test non passa mai.
-Preferisco questo.
 O teste sempre falha.
 Nunca funciona.
-Prefiro a segunda.
 Het werkt altijd.
 De test slaagt nooit.
 Ik heb liever deze.

@@ -48,7 +48,6 @@ def test_what_is_appended_is_told_found_and_read(workspace: Path, env: dict[str,
     ("arguments", "name"),
     [
         ({}, "text"),
-        ({"text": " \n"}, "text"),
         ({"text": ["x"]}, "text"),
         ({"text": "x", "file": "../x.md"}, "file"),
         ({"text": "x", "file": ["a"]}, "file"),
@@ -58,16 +57,6 @@ def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments
     with open_writable(workspace, env) as memory:
         told = Toolset(memory_tools(memory)).call("memory_append", arguments)
     assert (told.is_error, told.details["argument"], told.details["status"]) == (True, name, 400)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"text": ""}, {"text": " \n"}])
-def test_without_a_text_the_model_is_told_which_argument_to_give(
-    workspace: Path, env: dict[str, str], arguments: dict[str, str]
-) -> None:
-    with open_writable(workspace, env) as memory:
-        told = Toolset(memory_tools(memory)).call("memory_append", arguments)
-    assert told.details["error"] == "text required"
-    assert "not blank" in told.details["action"]
 
 
 def test_the_spaces_before_the_first_line_are_written(workspace: Path, env: dict[str, str]) -> None:
