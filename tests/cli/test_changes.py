@@ -74,13 +74,10 @@ def test_a_number_at_its_bound_is_fine(parse: Callable[[str], float], text: str,
     ("parse", "text", "message"),
     [
         (parse_positive, "0", "'0' is not a whole number of at least 1"),
-        (parse_positive, "x", "'x' is not a whole number of at least 1"),
         (parse_count, "-1", "'-1' is not a whole number of at least 0"),
-        (parse_count, "1.5", "'1.5' is not a whole number of at least 0"),
         (parse_fraction, "1.01", "'1.01' is not a number from 0 to 1"),
         (parse_fraction, "-0.1", "'-0.1' is not a number from 0 to 1"),
         (parse_fraction, "nan", "'nan' is not a number from 0 to 1"),
-        (parse_fraction, "x", "'x' is not a number from 0 to 1"),
     ],
 )
 def test_another_number_is_refused(parse: Callable[[str], float], text: str, message: str) -> None:

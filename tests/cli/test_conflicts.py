@@ -16,34 +16,6 @@ def write_notes(workspace: Workspace) -> None:
     workspace.write(NEW, "- The shop belongs to Hugo.\n")
 
 
-def test_contradictions_are_listed_with_both_sources(workspace: Workspace, run: Run) -> None:
-    write_notes(workspace)
-    ran = run("conflicts")
-    assert ran.code == 0
-    assert ran.out.splitlines()[:2] == [
-        f"{OLD}#L1  The shop belongs to Rosa.",
-        f"{NEW}#L1  The shop belongs to Hugo.  (newer)",
-    ]
-    assert "mdrecall conflicts --keep CITATION" in ran.err
-    assert run("conflicts", "--json").json == {
-        "conflicts": [
-            {
-                "kind": "name",
-                "isOrdered": True,
-                "old": {"citation": f"{OLD}#L1", "text": "The shop belongs to Rosa.", "value": "Rosa"},
-                "new": {"citation": f"{NEW}#L1", "text": "The shop belongs to Hugo.", "value": "Hugo"},
-            }
-        ],
-        "notes": 2,
-    }
-
-
-def test_without_contradictions_the_exit_code_is_1(workspace: Workspace, run: Run) -> None:
-    assert (run("conflicts").code, run("conflicts", "--json").json) == (1, {"conflicts": [], "notes": 0})
-    workspace.write(OLD, "- The shop belongs to Rosa.\n")
-    assert "No contradictions in 1 note." in run("conflicts").err
-
-
 def test_what_was_too_much_to_compare_is_told(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     write_notes(workspace)
     monkeypatch.setattr("mdrecall.life.supersede.find_conflicts", partial(find_conflicts, max_compared=0))

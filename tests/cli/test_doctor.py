@@ -42,15 +42,6 @@ def test_where_all_is_well_every_check_says_so(workspace: Workspace, run: Run, t
     assert files_beside(workspace.index) == []
 
 
-def test_a_workspace_without_notes_is_fine_and_a_hint_says_where_they_go(workspace: Workspace, run: Run) -> None:
-    (workspace.path / "memory").mkdir()
-    ran = run("doctor")
-    assert ran.code == 0
-    assert [line[:8] for line in lines(ran) if line.startswith("!")] == ["! notes:"]
-    assert "Write MEMORY.md" in ran.out
-    assert ran.out.endswith("\nNo errors, 1 warning.\n")
-
-
 def test_where_the_configuration_is_missing_that_is_said_of_the_agent_that_is_asked_for(run: Run) -> None:
     for arguments, agent in ((), ""), (("--agent", "ada"), "ada"):
         ran = run("doctor", "--json", "--config", "nowhere.json", *arguments)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.cli.output import shorten_home
 from mdrecall.config.load import load
 from mdrecall.types.transcripts import TranscriptRecord
 from tests.cli.conftest import Run
@@ -129,14 +128,6 @@ def test_the_doctor_says_a_thing_once(workspace: Workspace, run: Run) -> None:
         done = run("doctor")
     assert done.out.count("returned status 401") == 1
     assert "1 error." in done.out
-
-
-def test_a_home_is_shortened_where_a_path_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ada")
-    said = "/home/ada/a is not /mnt/home/ada/b, nor /home/adamant; see (/home/ada/c) and https://x/home/ada/d"
-    assert shorten_home(said) == "~/a is not /mnt/home/ada/b, nor /home/adamant; see (~/c) and https://x/home/ada/d"
-    monkeypatch.setenv("HOME", "/")
-    assert shorten_home("https://x /a") == "https://x /a"
 
 
 def test_no_context_is_told_and_the_first_of_all_days_has_no_yesterday(workspace: Workspace, run: Run) -> None:

@@ -176,13 +176,10 @@ def test_a_memory_that_is_switched_off_says_nothing(notes: Workspace, hook: Hook
     ("arguments", "said", "logged"),
     [
         (["session-start", "--host", "emacs"], "{}", "emacs"),
-        (["session-start"], "{}", "Unknown host"),
         (["tool-use", "--host", "codex"], "{}", "no event"),
-        (["stop", "--host", "codex"], "{", "not JSON"),
         (["stop", "--host", "codex"], "[" * 100_000, "not JSON"),
         (["stop", "--host", "codex"], "[]", "not a JSON object"),
         (["stop", "--host", "codex", "--from-the-future", "1"], "{}", "cannot be understood"),
-        (["--host", "codex"], "{}", "cannot be understood"),
         ([], "{}", "cannot be understood"),
     ],
 )
@@ -200,7 +197,7 @@ def test_an_event_that_a_host_should_not_send_is_not_even_logged(notes: Workspac
     assert read_log(notes) == ""
 
 
-@pytest.mark.parametrize("said", ["", " \n", '{"a": "\0"}', f'{{"a": "{"b" * 200_000}"}}'], ids=lambda said: said[:9])
+@pytest.mark.parametrize("said", ["", '{"a": "\0"}', f'{{"a": "{"b" * 200_000}"}}'], ids=lambda said: said[:9])
 def test_an_empty_or_odd_input_is_answered_for_the_current_folder(notes: Workspace, hook: Hook, said: str) -> None:
     assert "green tea" in hook("session-start", "--host", "codex", said=said).out
 
@@ -210,12 +207,10 @@ def test_an_empty_or_odd_input_is_answered_for_the_current_folder(notes: Workspa
     [
         ({"prompt": "which tea does Ana prefer\0?"}, True),
         ({"prompt": "which tea \ud800 does Ana prefer?"}, True),
-        ({"prompt": "which tea does Ana prefer?", "session_id": "s\udc00"}, True),
         ({"prompt": "which tea does Ana prefer?" + " tea" * 2_500_000}, False),
         ({"prompt": "which tea does Ana prefer?", "cwd": "/\0"}, False),
-        ({"prompt": "which tea does Ana prefer?", "cwd": "/\udc00"}, False),
     ],
-    ids=("zero", "half a character", "odd session", "ten megabytes", "zero in a path", "odd path"),
+    ids=("zero", "half a character", "ten megabytes", "zero in a path"),
 )
 def test_an_odd_prompt_is_answered_or_left_alone(
     notes: Workspace, hook: Hook, said: dict[str, str], is_answered: bool

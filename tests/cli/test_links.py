@@ -31,10 +31,6 @@ def test_a_note_that_does_not_exist_is_an_error_with_a_suggestion(run: Run, work
     assert run("links", "").code == 2
 
 
-def test_an_empty_folder_has_no_links(run: Run) -> None:
-    assert run("links", "a").code == 2
-
-
 def test_filters_are_options_that_can_be_repeated(run: Run, workspace: Workspace) -> None:
     workspace.write("a/one.md", "coffee #x #y\n")
     workspace.write("b/two.md", "coffee #x\n")

@@ -48,17 +48,6 @@ def test_standard_input_that_is_no_text_is_refused_and_nothing_written(workspace
     assert not (workspace.path / "memory").exists()
 
 
-def test_a_blank_note_and_a_path_elsewhere_are_errors(workspace: Workspace, run: Run) -> None:
-    for arguments, kind in (
-        (["  "], "NothingToWrite"),
-        ([], "NothingToWrite"),
-        (["x", "--file", "../x"], "PathRefused"),
-    ):
-        ran = run("note", *arguments, "--json")
-        assert (ran.code, ran.json["error"]["type"]) == (2, kind)
-    assert not (workspace.path / "memory").exists()
-
-
 def test_in_a_plain_folder_the_note_stands_beside_the_others_which_are_still_found(
     workspace: Workspace, run: Run
 ) -> None:

@@ -33,18 +33,6 @@ def write_message(file: Path, role: str, text: str) -> None:
         transcript.write(json.dumps(record) + "\n")
 
 
-def test_all_of_a_conversation_is_shown_from_its_first_character(run: Run, talk: Path) -> None:
-    shown = run("sessions", "show", "talk")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.splitlines()[0] == "1  User: Where is the key?"
-    assert len(shown.out.splitlines()) == 5
-    part = run("sessions", "show", "talk", "--from", "2", "--lines", "1")
-    assert (part.out, part.err) == ("2  Assistant: In the drawer.\n", "Continue with --from 3.\n")
-    beyond = run("sessions", "show", "talk", "--from", "9")
-    assert (beyond.code, beyond.out) == (1, "")
-    assert beyond.err == "No messages there; sessions/talk.jsonl has 5 records.\n"
-
-
 def test_an_empty_search_of_conversations_says_if_there_are_none(run: Run, workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "The key is in the drawer.")
     off = run("search", "--source", "sessions", "where", "is", "the", "key")
@@ -90,12 +78,6 @@ def test_a_search_with_an_index_that_is_behind_says_so(run: Run, talk: Path, mon
     assert found.err.splitlines()[1:] == ["It is busy."]
     told = run("sessions", "search", "key", "--json").json
     assert (told["indexing"], told["warning"]) == (True, "It is busy.")
-
-
-def test_the_json_of_a_saved_session_is_its_path(run: Run, workspace: Workspace, talk: Path) -> None:
-    saved = run("sessions", "save", "talk", "--slug", "the key", "--json").json
-    assert list(saved) == ["path"]
-    assert "In the drawer." in (workspace.path / saved["path"]).read_text()
 
 
 def test_old_digests_are_merged_on_request_and_that_can_be_taken_back(run: Run, workspace: Workspace) -> None:

@@ -38,18 +38,10 @@ NOTES = {
 }
 COMMANDS = [
     ["search", "tea"],
-    ["search", "tea", "--json"],
-    ["search", "tea", "--explain", "-n", "1"],
-    ["search", "深色模式", "DEC-0054"],
     ["search", "--query", "who drinks tea", "--query", "coffee", "--json"],
     ["search", "zzqx"],
-    ["search", "zzqx", "--json", "--mode", "keyword"],
-    ["get", "MEMORY.md"],
-    ["get", "memory/people/priya.md", "--json", "--lines", "1"],
     ["get", "MEMORY.md", "--from", "99"],
-    ["context"],
     ["context", "--json", "--today", "2026-02-10"],
-    ["context", "--prompt"],
     ["status"],
 ]
 
@@ -118,17 +110,13 @@ def test_only_on_a_terminal_are_outputs_and_errors_in_the_order_of_printing(
     [
         ["search", ""],
         ["search", "tea", "--nonsense"],
-        ["search", "tea", "--verb"],
         ["search", "tea", "--no-w"],
         ["search", "tea", "--workspace", "nowhere"],
         ["search", "tea", "--workspace", ".", "--workspace", "same=."],
         ["search", "tea", "--all-agents"],
-        ["search", "tea", "--all-a"],
         ["get", "memory/nothing.md"],
         ["status", "--deep"],
-        ["status", "--index"],
         ["note", "--", "-"],
-        ["note", ""],
         ["index"],
         ["reset", "--yes"],
         [],
@@ -146,9 +134,7 @@ def test_an_error_and_all_that_concerns_the_process_is_left_to_the_command(
     [
         {"HOME": "/elsewhere"},
         {"TZ": "Asia/Tokyo"},
-        {"OPENAI_API_KEY": "sk-other"},
         {"MDRECALL_CONFIG": "other.json"},
-        {"OPENCLAW_STATE_DIR": "/elsewhere"},
     ],
     ids=str,
 )
@@ -319,10 +305,8 @@ STRANGERS: dict[str, Callable[[Pipes], None]] = {
     "another version": say(GREETING.replace(b"0", b"9")),
     "no mdrecall": say(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20),
     "dies after the greeting": greet_and_say(),
-    "dies after the request": greet_and_say(b""),
     "dies in its answer": greet_and_say(start._ANSWER + b"0000"),
     "no answer": greet_and_say(start._ANSWER + b'"}}\n'),
-    "no bytes": greet_and_say(start._ANSWER + b'zz"}}\n'),
     "an error": greet_and_say(b'{"jsonrpc":"2.0","id":1,"error":{}}\n'),
 }
 
@@ -354,12 +338,9 @@ def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run_pro
         b"",
         b"GET / HTTP/1.1\r\n\r\n",
         b"x" * 2_000_000 + b"\n",
-        b"\0\n" * 100,
         PACKED[: len(PACKED) // 2],
         PACKED.replace(b'"arguments":["get",', b'"arguments":["index",'),
         PACKED.replace(b'"arguments":["get","MEMORY.md"]', b'"arguments":[]'),
-        PACKED.replace(b'"cwd":["/"]', b'"cwd":[]'),
-        PACKED.replace(b'"encodings"', b'"encoding"'),
         PACKED.replace(b"commands/run", b"tools/list"),
         PACKED.replace(b'"id":1', b'"id":[]'),
     ],
@@ -468,13 +449,12 @@ def test_output_that_nobody_reads_ends_as_without_it(notes: Workspace) -> None:
             assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", [["search", "tea"], ["search", "zzqx"], ["status"]], ids=" ".join)
-def test_a_terminal_shows_the_same_colours_in_the_same_order(command: list[str], notes: Workspace) -> None:
+def test_a_terminal_shows_the_same_colours_in_the_same_order(notes: Workspace) -> None:
     env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm"}
 
     def show(*more: str) -> bytes:
         main_end, terminal = pty.openpty()
-        started = [sys.executable, "-m", "mdrecall", *command, *more]
+        started = [sys.executable, "-m", "mdrecall", "search", "tea", *more]
         with subprocess.Popen(started, env=env, stdout=terminal, stderr=terminal) as process:
             os.close(terminal)
             shown = b""
@@ -491,7 +471,7 @@ def test_a_terminal_shows_the_same_colours_in_the_same_order(command: list[str],
         cold, began = show("--no-warm"), door.used_at
         assert show() == cold
         assert door.used_at > began
-        assert b"\x1b[" in cold or command[1:] == ["zzqx"]
+        assert b"\x1b[" in cold
 
 
 def test_an_interrupted_command_ends_at_once(notes: Workspace) -> None:
