@@ -113,15 +113,6 @@ def test_only_the_wish_that_was_seen_is_changed(site: Site) -> None:
     assert file.read_text() != WISHES
 
 
-def test_a_page_that_may_only_read_has_no_buttons(workspace: Workspace) -> None:
-    workspace.write("memory/wishes.md", WISHES)
-    with serve(workspace, can_change=False) as site:
-        body = site.get("agents").body
-        assert "Answer in German" in body
-        assert "<form" not in body
-        assert site.post("wish", number="4", do="drop").status == 400
-
-
 def test_what_agents_wrote_is_listed_with_its_author(site: Site) -> None:
     site.workspace.write(
         "memory/2026-02-10.md",

@@ -1,7 +1,6 @@
 """Notes are changed in the browser: saved whole, never over somebody else's text, and back from the trash."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -10,8 +9,7 @@ from mdrecall.errors import StoreBusy
 from mdrecall.extras.page.edit import show_difference
 from mdrecall.memory import Memory
 from mdrecall.notes.editing import hash_content
-from tests.conftest import Workspace
-from tests.page.conftest import Site, serve
+from tests.page.conftest import Site
 from tests.page.worlds import open_page
 
 
@@ -231,22 +229,6 @@ def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
     assert site.post("trash", id=chosen).status == 303
     assert "The trash is empty." in site.get("trash").body
     assert not (site.workspace.path / ".trash").exists()
-
-
-def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
-    assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
-    for view in ("edit", "append", "delete", "trash", "restore", "task", "preview"):
-        reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
-        assert reply.status == 400
-        assert "is read-only" in reply.body
-    assert (workspace_page.workspace.path / "memory/a.md").read_text() == "one\n"
-
-
-@pytest.fixture
-def workspace_page(workspace: Workspace) -> Iterator[Site]:
-    workspace.write("memory/a.md", "one\n")
-    with serve(workspace, can_change=False) as site:
-        yield site
 
 
 def test_a_change_is_written_where_the_index_cannot_follow(

@@ -123,13 +123,6 @@ def test_a_task_is_ticked_on_home_without_scripts(site: Site, browser: "Browser"
     assert file.read_text() == "- [x] one\n"
 
 
-def test_a_page_that_changes_nothing_has_no_boxes_to_tick(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "- [ ] one\n")
-    with serve(workspace, can_change=False) as site:
-        body = site.get("home").body
-    assert ("one" in body, "checkbox" in body) == (True, False)
-
-
 def test_each_example_finds_something(used: Site, page: "Page") -> None:
     open_page(used, page, "home")
     examples = {link.inner_text(): link.get_attribute("href") for link in page.locator(".ask a").all()}

@@ -131,24 +131,6 @@ def test_a_cited_line_far_down_is_in_view(site: Site, page: Page) -> None:
     assert 0 < box["y"] < 900
 
 
-def test_notes_are_folders_with_titles_and_first_lines(site: Site, page: Page) -> None:
-    site.workspace.write(
-        "MEMORY.md", "# What to know\n\n## Now\n\n- [ ] **Water** the [[fern|big fern]] <!-- by x -->\n"
-    )
-    site.workspace.write("memory/2026-01-12.md", "Lunch.\n")
-    site.workspace.write("memory/people/priya.md", "# Priya\n\nShe prefers tea.\n")
-    open_page(site, page, "notes")
-    shown = page.locator("#results").inner_text()
-    assert "What to know" in shown
-    assert "Water the big fern" in shown
-    assert "Mon 12 Jan 2026" in shown
-    assert "She prefers tea." not in shown
-    page.get_by_text("people 1 note").click()
-    page.get_by_text("She prefers tea.").wait_for()
-    page.get_by_role("link", name="Priya").click()
-    page.get_by_role("heading", name="Priya").first.wait_for()
-
-
 def test_notes_are_filtered_while_typing(site: Site, page: Page) -> None:
     site.workspace.write("memory/a.md", "# The harbour\n\nOpens at nine.\n")
     site.workspace.write("memory/b.md", "# Tea\n\nGreen.\n")
@@ -227,16 +209,13 @@ def test_a_long_note_is_shown_by_parts(site: Site) -> None:
     "text",
     [
         "",
-        "\n" * 50_000,
         "# A\n\n" + "word " * 50_000 + "\n\nend\n",
         "```python\n" + "x = 1\n" * 20_000 + "```\n\nafter\n",
         "~~~~\n```\n" * 9_000,
-        "- item\n    - inner\n" * 5_000,
-        '"&<>' * 30_000,
         "写" * 60_000,
         "\r\n".join(["line"] * 5_000),
     ],
-    ids=["empty", "blank", "one line", "code", "fences", "list", "escapes", "CJK", "CRLF"],
+    ids=["empty", "one line", "code", "fences", "CJK", "CRLF"],
 )
 def test_the_parts_of_a_note_are_the_note(text: str) -> None:
     parts = split_note(text)
@@ -269,22 +248,12 @@ URLS = NoteUrls("memory/a.md", lambda path, place: f"/note/{path}#{place}", lamb
     [
         ">" * 10_000 + " deep",
         "- " * 9_000 + "deep",
-        "".join("  " * depth + "- deep\n" for depth in range(200)),
         ">" * 40 + "a\n" + "b\n" * 40_000,
     ],
-    ids=["quotes", "lists", "indented lists", "lazy lines"],
+    ids=["quotes", "lists", "lazy lines"],
 )
 def test_what_is_too_complex_is_not_rendered(text: str) -> None:
     assert render_note(text[:PART_CHARS], URLS, (0, 0)) is None
-
-
-def test_nothing_of_a_text_is_lost() -> None:
-    shown = render_note(
-        "a <b>bold</b> &amp; <!-- hidden words --> [x](foo:bar)\n\n<!--\n\n# inside\n\n-->\n", URLS, (0, 0)
-    )
-    assert shown is not None
-    for words in ("&lt;b&gt;", "hidden words", "(foo:bar)", "# inside"):
-        assert words in shown
 
 
 def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
@@ -332,12 +301,6 @@ def test_a_note_fits_a_phone_whatever_is_in_it(site: Site, page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_front_matter_that_is_shown_above_leaves_no_gap(site: Site, page: Page) -> None:
-    site.workspace.write("memory/a.md", "---\ntitle: A\ntags: [x]\n---\nFirst.\n")
-    open_page(site, page, "note?path=memory/a.md")
-    assert page.locator("article p").all_inner_texts() == ["First."]
-
-
 def test_a_task_below_another_is_further_in(site: Site, page: Page) -> None:
     site.workspace.write("memory/plan.md", "- one\n- [ ] two\n  - [ ] three\n")
     open_page(site, page, "note?path=memory/plan.md")
@@ -352,13 +315,6 @@ def test_a_heading_that_is_only_the_day_of_its_note_is_not_shown_twice(site: Sit
     open_page(site, page, "note?path=memory/2026-01-14.md")
     assert page.locator("h1").inner_text() == "Wed 14 Jan 2026"
     assert "2026-01-14" not in page.locator("article").inner_text()
-
-
-def test_what_stands_beside_the_only_folder_is_above_it(site: Site, page: Page) -> None:
-    site.workspace.write("MEMORY.md", "# Long-term memory\n")
-    site.workspace.write("memory/a.md", "# A\n")
-    open_page(site, page, "notes")
-    assert page.locator(".list .title").all_inner_texts() == ["Long-term memory", "A"]
 
 
 def test_a_page_that_does_not_exist_leads_on(site: Site, page: Page) -> None:

