@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.http import HttpEndpoint, is_loopback, read_token
+from mdrecall.mcp_server.http import HttpEndpoint, read_token
 from tests.conftest import Workspace
 from tests.mcp_server.servers import AS_OBJECT, mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
@@ -70,7 +70,7 @@ def test_the_sdks_client_with_the_token_finds_and_reads(serving: Serving, mode: 
 
 
 @pytest.mark.parametrize(
-    "authorization", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \u00e9"]
+    "authorization", [None, "Bearer", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \u00e9"]
 )
 def test_without_the_token_nobody_gets_in(serving: Serving, authorization: str | None) -> None:
     headers = [(name.encode(), value.encode()) for name, value in JSON.items()]
@@ -131,15 +131,9 @@ def test_beyond_this_machine_serving_is_refused_at_once_without_a_token(tmp_path
     assert "there is no token" in done.stderr
 
 
-def test_a_token_that_can_be_guessed_is_refused() -> None:
-    with pytest.raises(RecallError, match="fewer than 16"):
-        HttpEndpoint(token="secret").check()
-    HttpEndpoint("0.0.0.0", token=TOKEN).check()
-    HttpEndpoint().check()
-
-
 def test_a_token_of_sixteen_characters_is_just_long_enough() -> None:
-    HttpEndpoint(token="0123456789abcdef").check()
+    HttpEndpoint("0.0.0.0", token="0123456789abcdef").check()
+    HttpEndpoint().check()
     with pytest.raises(RecallError, match="fewer than 16"):
         HttpEndpoint(token="0123456789abcde").check()
 
@@ -159,11 +153,6 @@ def test_the_token_can_stand_in_a_file(tmp_path: Path) -> None:
         read_token(str(file))
     with pytest.raises(RecallError, match="Cannot read"):
         read_token(str(tmp_path / "missing"))
-
-
-def test_which_hosts_are_this_machine() -> None:
-    assert [host for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost") if not is_loopback(host)] == []
-    assert [host for host in ("0.0.0.0", "::", "192.168.1.2", "example.org", "") if is_loopback(host)] == []
 
 
 def test_the_names_that_a_server_goes_by() -> None:

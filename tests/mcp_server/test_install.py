@@ -86,16 +86,55 @@ def uninstall(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize(("client", "scope"), FILES)
-def test_each_client_gets_its_entry_where_it_looks_for_it(base: Path, client: str, scope: str) -> None:
-    path, table = FILES[client, scope]
+def test_each_client_gets_its_entry_once_where_it_looks_for_it_and_loses_it_again(
+    base: Path, client: str, scope: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
     assert install(client, "--scope", scope) == 0
-    entry = servers_in(base / path, table)["mdrecall"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 or scope == "project"
+    before = path.read_bytes()
+    entry = servers_in(path, table)["mdrecall"]
     command, *arguments = command_of(entry)
     assert entry == MORE.get(client, {})
     if scope == "user":
         assert os.path.isabs(command)
         assert os.access(command, os.X_OK)
         assert arguments[-3:] == ["mcp", "--workspace", str(base / "project")]
+    assert install(client, "--scope", scope) == 0
+    said = capsys.readouterr().out
+    assert "already" in said
+    assert said.count(f"Memory: {'this folder' if scope == 'project' else base / 'project'}.") == 2
+    assert path.read_bytes() == before
+    assert uninstall(client, "--scope", scope) == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("client", "scope"), FILES)
+def test_what_others_have_written_stays(base: Path, client: str, scope: str) -> None:
+    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    others = {
+        ".json": f'{{\n  "{table}": {{\n    "other": {{"command": ["x"]}}\n  }},\n  "z": 1\n}}\n',
+        ".toml": f'# mine\nz = 1\n\n[{table}.other]\ncommand = "x"\n',
+    }
+    path.write_text(others[path.suffix])
+    assert install(client, "--scope", scope) == 0
+    assert "mdrecall" in path.read_text()
+    assert uninstall(client, "--scope", scope, "--dry-run") == 0
+    assert "mdrecall" in path.read_text()
+    for _ in range(2):
+        assert uninstall(client, "--scope", scope) == 0
+        assert path.read_text() == others[path.suffix]
+
+
+@pytest.mark.parametrize(("client", "scope"), [("claude-code", "user"), ("codex", "user")])
+def test_what_a_client_has_written_into_a_new_file_stays(base: Path, client: str, scope: str) -> None:
+    path = base / FILES[client, scope][0]
+    assert install(client, "--scope", scope) == 0
+    more = {".json": '{\n  "z": 1,', ".toml": "z = 1\n"}[path.suffix]
+    path.write_text(path.read_text().replace("{", more, 1) if path.suffix == ".json" else more + path.read_text())
+    assert uninstall(client, "--scope", scope) == 0
+    assert "".join(path.read_text().split()) in ('{"z":1}', "z=1")
 
 
 @pytest.mark.parametrize(("client", "scope"), [key for key in FILES if key[1] == "project"])
@@ -114,39 +153,6 @@ def test_the_entry_of_a_project_works_on_another_machine(
     assert "works on this machine only" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("client", "scope"), FILES)
-def test_what_was_installed_can_be_removed_and_the_rest_stays(base: Path, client: str, scope: str) -> None:
-    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    others = {
-        ".json": f'{{\n  "{table}": {{\n    "other": {{"command": ["x"]}}\n  }},\n  "z": 1\n}}\n',
-        ".toml": f'# mine\nz = 1\n\n[{table}.other]\ncommand = "x"\n',
-    }
-    path.write_text(others[path.suffix])
-    assert install(client, "--scope", scope) == 0
-    assert "mdrecall" in path.read_text()
-    assert uninstall(client, "--scope", scope, "--dry-run") == 0
-    assert "mdrecall" in path.read_text()
-    assert uninstall(client, "--scope", scope) == 0
-    assert path.read_text() == others[path.suffix]
-    assert uninstall(client, "--scope", scope) == 0
-
-
-@pytest.mark.parametrize(("client", "scope"), FILES)
-def test_a_file_that_the_installation_made_is_gone_afterwards(base: Path, client: str, scope: str) -> None:
-    path = base / FILES[client, scope][0]
-    assert install(client, "--scope", scope) == 0
-    assert uninstall(client, "--scope", scope) == 0
-    assert not path.exists()
-    # What the client has written into it meanwhile stays.
-    assert install(client, "--scope", scope) == 0
-    more = {".json": '{\n  "z": 1,', ".toml": "z = 1\n"}[path.suffix]
-    path.write_text(path.read_text().replace("{", more, 1) if path.suffix == ".json" else more + path.read_text())
-    assert uninstall(client, "--scope", scope) == 0
-    left = path.read_text()
-    assert "".join(left.split()) in ('{"z":1}', "z=1")
-
-
 @pytest.mark.parametrize("text", ["{}\n", '{"mcpServers": {}}', '{\n  "mcpServers": {}\n}\n'])
 def test_an_empty_file_that_was_there_before_stays(base: Path, text: str) -> None:
     path = base / "project/.mcp.json"
@@ -154,19 +160,6 @@ def test_an_empty_file_that_was_there_before_stays(base: Path, text: str) -> Non
     assert install("claude-code", "--scope", "project") == 0
     assert uninstall("claude-code", "--scope", "project") == 0
     assert path.read_text() == text
-
-
-@pytest.mark.parametrize(("client", "scope"), FILES)
-def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = base / FILES[client, scope][0]
-    assert install(client, "--scope", scope) == 0
-    before = path.read_bytes()
-    assert install(client, "--scope", scope) == 0
-    said = capsys.readouterr().out
-    assert "already" in said
-    folder = "this folder" if scope == "project" else base / "project"
-    assert said.count(f"Memory: {folder}.") == 2
-    assert path.read_bytes() == before
 
 
 def test_what_is_there_stays_with_its_form_and_its_permissions(base: Path) -> None:
@@ -202,7 +195,7 @@ def test_the_line_ends_and_the_byte_order_mark_of_a_file_stay(base: Path, end: s
 
 @pytest.mark.parametrize(
     "text",
-    ['{"servers": {}, "servers": {}}', '{"servers": []}', '{"servers": {"mdrecall": 1}}', "[]", "{", "[" * 5000,
+    ['{"servers": {}, "servers": {}}', '{"servers": {"mdrecall": 1}}', "[]", "[" * 5000,
      '{"servers": {"mdrecall": {"command": "x" /* mine */}}}', "{\n  +servers: {}\n}"],
 )  # fmt: skip
 def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_told(
@@ -270,11 +263,8 @@ def test_toml_that_says_something_else_is_not_touched(
     assert "[mcp_servers.mdrecall]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("client", ["codex", "cursor"])
-def test_a_dry_run_shows_the_change_and_writes_nothing(
-    base: Path, client: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert install(client, "--dry-run") == 0
+def test_a_dry_run_shows_the_change_and_writes_nothing(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert install("codex", "--dry-run") == 0
     said = capsys.readouterr().out
     assert said.startswith("--- /dev/null\n+++ ")
     assert "\n+" in said
@@ -336,16 +326,6 @@ def test_the_agents_and_the_configuration_asked_for_are_in_the_command(base: Pat
     assert args[args.index("mcp") :] == ["mcp", *chosen, "--config", str(base / "project/c.json")]
 
 
-def test_a_linked_configuration_stays_a_link(base: Path) -> None:
-    dotfiles = base / "dotfiles.json"
-    dotfiles.write_text("{}\n")
-    link = base / "home/.claude.json"
-    link.symlink_to(dotfiles)
-    assert install("claude-code") == 0
-    assert link.is_symlink()
-    assert "mdrecall" in servers_in(dotfiles, "mcpServers")
-
-
 def test_the_folders_that_the_environment_names_count(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", str(base / "codex"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(base / "claude"))
@@ -371,11 +351,6 @@ def test_what_makes_no_sense_is_told(
     assert said in capsys.readouterr().err
 
 
-def test_a_new_configuration_can_be_read_by_its_owner_alone(base: Path) -> None:
-    assert install("codex") == 0
-    assert stat.S_IMODE((base / "home/.codex/config.toml").stat().st_mode) == 0o600
-
-
 def test_toml_with_line_ends_of_windows_keeps_them(base: Path) -> None:
     path = base / "home/.codex/config.toml"
     path.parent.mkdir()
@@ -395,7 +370,7 @@ def test_a_dry_run_shows_a_line_without_an_end(base: Path, capsys: pytest.Captur
     assert lines.count("\\ No newline at end of file") == 1
 
 
-@pytest.mark.parametrize("beside", ["program", "nothing", "folder", "data"])
+@pytest.mark.parametrize("beside", ["program", "folder", "data"])
 def test_the_command_is_the_program_beside_python_or_else_python_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: str
 ) -> None:

@@ -14,13 +14,11 @@ AGENTS = "# Agents\n\nBe kind."
 CONFIGS = [
     "{}",
     "",
-    '{"gateway": {"port": 1}}',
     '{\n  "gateway": {\n    "port": 1\n  }\n}\n',
     '{\r\n\t"mcp": {\r\n\t\t"servers": {}\r\n\t}\r\n}',
     '{"mcp": {"servers": {"other": {"command": "x"}}}, "plugins": {"slots": {"memory": "memory-lancedb"}}}',
     "// mine\n{ plugins: { slots: { memory: 'memory-core', }, }, /* more */ agents: { list: [ { id: 'main' } ] }, }",
     '{"mcp": {"servers": {"mdrecall": {"command": "old", "args": ["mcp"], "env": {"A": "b"}}}}}',
-    '{"plugins": {"slots": {"memory": "none"}}}',
 ]
 
 

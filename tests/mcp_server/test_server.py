@@ -21,7 +21,6 @@ from mdrecall.mcp_server.memories import IndexRun, Memories, Selection, ServedMe
 from mdrecall.mcp_server.tools import MakeTools
 from mdrecall.memory import Memory
 from mdrecall.notes import opening
-from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types.sync import ProgressCallback
 from tests.mcp_server.servers import AS_OBJECT, Home, connect_pipes
@@ -30,11 +29,15 @@ T = TypeVar("T")
 SUBAGENT = "agent:main:subagent:abc"
 
 
-@pytest.fixture(params=["the SDK's server", "pipes"], autouse=True)
+@pytest.fixture(autouse=True)
 def door(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both servers are the same to a client."""
-    if request.param == "pipes":
+    """The client talks to mdrecall's own server on pipes, or to the SDK's where a test is for both."""
+    if getattr(request, "param", "pipes") == "pipes":
         monkeypatch.setattr(sys.modules[__name__], "connect", lambda built: connect_pipes(built.answers))
+
+
+#: Both servers are the same to a client; test_protocol.py compares them answer by answer.
+both_servers = pytest.mark.parametrize("door", ["the SDK's server", "pipes"], indirect=True)
 
 
 def connect(built: MemoryServer) -> Any:
@@ -79,16 +82,6 @@ def only(tool: Tool) -> MakeTools:
     return lambda memory, session_key, author: Toolset([tool])
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_tools_are_the_plain_contract(home: Home, mode: str) -> None:
-    listed = with_client(home.server(), lambda client: client.list_tools(), mode=mode).tools
-    specs = (SEARCH, GET, append_spec(may_choose=True))
-    assert [(tool.name, tool.description, tool.input_schema) for tool in listed] == [tuple(spec)[:3] for spec in specs]
-    hints = [tool.annotations.read_only_hint for tool in listed if tool.annotations]
-    assert hints == [True, True, False]
-    assert all(tool.output_schema is None for tool in listed)
-
-
 def test_the_list_of_tools_is_short_and_counts_in_whole_numbers(home: Home) -> None:
     listed = with_client(home.server(), lambda client: client.list_tools()).tools
     sent = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
@@ -98,6 +91,7 @@ def test_the_list_of_tools_is_short_and_counts_in_whole_numbers(home: Home) -> N
     assert {types[name] for name in ("maxResults", "from", "lines", "fromChar")} == {"integer"}
 
 
+@both_servers
 def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     async def act(client: Client) -> tuple[Any, Any]:
         asked = {"text": "Priya drinks oolong.", "file": "people/priya"}
@@ -113,6 +107,7 @@ def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     assert re.fullmatch(r"Priya drinks oolong\.\n<!-- by claude-code in [a-z0-9-]+-[0-9a-f]{8} -->\n", written)
 
 
+@both_servers
 def test_who_does_not_ask_for_the_object_gets_every_result_as_text_alone(home: Home) -> None:
     """Hosts show a model the text, the object or both: the snippets came twice in each answer."""
     for number in range(6):
@@ -158,6 +153,7 @@ def test_a_server_that_only_reads_offers_no_tool_that_writes(home: Home, how: st
     assert list(space.path.iterdir()) == []
 
 
+@both_servers
 def test_the_memory_files_are_resources(home: Home) -> None:
     space = home.workspace()
     space.write("MEMORY.md", "# Lasting\n")
@@ -218,10 +214,8 @@ def test_a_file_outside_the_workspace_that_is_configured_can_be_read_by_its_addr
         "mdrecall://main/?path=..%2F..%2Fhome%2Fsecret.md",
         "mdrecall://main/../../home/secret.md",
         "mdrecall://main/%2Fetc%2Fpasswd",
-        "mdrecall://main/memory/missing.md",
         "mdrecall://other/MEMORY.md",
         "file:///etc/passwd",
-        "mdrecall://main/",
         "mdrecall://[broken/x.md",
         "mdrecall://main\u2100/x.md",
     ],
@@ -271,13 +265,7 @@ def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
     assert [name for page in pages for name in page] == names
 
 
-@pytest.mark.parametrize("cursor", ["yesterday", "mdrecall://[broken"])
-def test_a_cursor_that_is_none_is_refused(home: Home, cursor: str) -> None:
-    with pytest.raises(MCPError) as refused:
-        with_client(home.server(), lambda client: client.list_resources(cursor=cursor))
-    assert refused.value.error.code == types.INVALID_PARAMS
-
-
+@both_servers
 @pytest.mark.parametrize("by_meta", [True, False])
 def test_a_sub_agent_has_no_memory_at_all(home: Home, by_meta: bool) -> None:
     home.workspace().write("MEMORY.md", "# Lasting\n")
@@ -383,6 +371,7 @@ def test_a_memory_that_nobody_asks_for_is_not_opened(home: Home) -> None:
     assert home.opened == ["private"]
 
 
+@both_servers
 def test_a_request_that_is_cancelled_lets_go_at_once(home: Home) -> None:
     slow = Slow()
     built = home.server(make_tools=only(slow))

@@ -119,7 +119,6 @@ def test_in_a_cloned_repository_that_nobody_has_named_agents_search_and_do_not_w
     ("options", "tools"),
     [
         ([], ["memory_search", "memory_get", "memory_append"]),
-        (["--session-key", " "], ["memory_search", "memory_get", "memory_append"]),
         (["--read-only"], ["memory_search", "memory_get"]),
         (["--session-key", "agent:main:subagent:x"], []),
     ],
@@ -196,13 +195,6 @@ def test_a_client_that_stops_reading_does_not_keep_the_server(workspace: Workspa
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_a_missing_workspace_is_told_at_once(workspace: Workspace) -> None:
-    process = start_process(mdrecall_command("mcp", "--workspace", "/nowhere"), process_env(workspace.env))
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, out) == (2, "")
-    assert "There is no workspace folder" in err
-
-
 def test_without_the_sdk_pipes_are_served_and_the_way_to_get_http_is_told(workspace: Workspace) -> None:
     code = (
         "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"
@@ -235,20 +227,6 @@ def test_the_server_greets_its_client_before_it_loads_a_memory(workspace: Worksp
         timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("\n", "")
-
-
-def test_the_help_does_not_load_the_sdk(workspace: Workspace) -> None:
-    code = (
-        "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"
-        "from mdrecall.cli.main import main; main(sys.argv[1:])"
-    )
-    for command in ("mcp", "serve"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, command, "--help"], env=process_env(workspace.env), capture_output=True,
-            text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "--all-agents" in done.stdout
 
 
 def test_the_inspector_accepts_the_server(workspace: Workspace, inspector: list[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.memories import Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.memories import Selection, select_memories
 
 
 @pytest.fixture
@@ -29,10 +29,6 @@ def found(env: dict[str, str], **asked: object) -> list[tuple[str, str, str | No
 
 def folder(env: dict[str, str], name: str) -> str:
     return os.path.join(env["HOME"], ".openclaw", name)
-
-
-def test_by_default_it_is_the_default_agent(env: dict[str, str]) -> None:
-    assert found(env) == [("main", "main", None)]
 
 
 def test_agents_are_named_by_their_ids(env: dict[str, str]) -> None:
@@ -75,12 +71,6 @@ def test_what_cannot_be_matched_is_refused(env: dict[str, str]) -> None:
         select_memories(Selection(agents=("main", "work"), workspaces=(notes,)), env)
     with pytest.raises(RecallError, match="There is no workspace folder"):
         select_memories(Selection(workspaces=("mine=/nowhere",)), env)
-
-
-def test_a_place_knows_the_home_that_extra_paths_are_read_from(env: dict[str, str]) -> None:
-    (place,) = select_memories(Selection(), env)
-    assert isinstance(place, ServedMemory)
-    assert place.loaded.home == env["HOME"]
 
 
 def test_several_workspaces_can_be_those_of_one_agent(env: dict[str, str]) -> None:
