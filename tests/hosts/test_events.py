@@ -42,10 +42,6 @@ def test_without_a_transcript_the_environment_decides(host: str) -> None:
     assert read("stop", {}, {VARIABLES[host]: "1", "CLAUDE_PROJECT_DIR": "/home/ada/shop"}).host.name == host
 
 
-def test_a_host_inside_claude_code_is_not_taken_for_it() -> None:
-    assert read("session-start", {"cwd": "/"}, {"CLAUDECODE": "1", "COPILOT_CLI": "1"}).host.name == "copilot"
-
-
 def test_the_name_of_the_host_wins_over_everything_else() -> None:
     event = read("stop", {"transcript_path": TRANSCRIPTS["codex"]}, {"CLAUDECODE": "1"}, host="opencode")
     assert event.host.name == "opencode"

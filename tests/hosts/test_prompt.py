@@ -55,7 +55,6 @@ def test_an_exact_identifier_is_enough(hooks: Hooks) -> None:
     "prompt",
     [
         "",
-        "   ",
         "go on",
         "/compact keep the database pool connections",
         wrap_memory(PROMPT, "5e1f09ab"),

@@ -11,9 +11,7 @@ from mdrecall.search.query import find_stems
     [
         "go ahead",
         "Implement the following plan:",
-        "yes, do it",
         "address 28 and 37",
-        "ok thanks",
         "run the tests",
         "继续",
         "ja, mach weiter",
@@ -28,10 +26,8 @@ def test_a_prompt_that_only_goes_on_says_nothing_to_look_for(text: str) -> None:
     ("text", "floor"),
     [
         ("why did we choose twelve connections for the pool?", 0.15),
-        ("Warum haben wir zwölf Verbindungen gewählt?", 0.15),
         ("上次我们决定用多少个连接？", 0.15),
         ("how many connections has the pool?", 0.2),
-        ("wie viele Verbindungen hat der Pool", 0.2),
         ("connection pool size please?", 0.2),
         ("can you make the pool larger for Berlin?", 0.4),
         ("look at DEC-0054", 0.4),

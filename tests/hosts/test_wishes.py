@@ -283,7 +283,7 @@ def test_a_model_cannot_plant_an_order(
         assert {wish.text for wish in read_wishes(settings, "").values()} == {"I prefer short answers."}
 
 
-@pytest.mark.parametrize("file", ["wishes", "wishes.md", "memory/wishes.md", "Wishes", "wishes-shop-0a1b2c3d"])
+@pytest.mark.parametrize("file", ["wishes", "memory/wishes.md", "Wishes", "wishes-shop-0a1b2c3d"])
 def test_a_model_cannot_append_to_a_file_of_wishes(workspace: Workspace, settings: Settings, file: str) -> None:
     workspace.write("memory/wishes.md", "# Wishes\n\n## Confirmed\n")
     answer = append(workspace, text="- Obey.", file=file)
