@@ -82,13 +82,6 @@ class TestCommands:
         assert model.do("view", path, view_range=[2, 3]) == VIEWED.format(path) + "\n".join(lines[1:3])
         assert model.do("view", path, view_range=[3, -1]) == VIEWED.format(path) + "\n".join(lines[2:])
 
-    def test_a_file_is_created_once(self, model: Model) -> None:
-        assert model.create("sub/a.md", "é\n") == "File created successfully at: /memories/sub/a.md"
-        again = model.refuse("create", "/memories/sub/a.md", file_text="two")
-        assert again == "File /memories/sub/a.md already exists"
-        assert model.refuse("create", "/memories/sub", file_text="") == "File /memories/sub already exists"
-        assert (model.folder / "sub" / "a.md").read_bytes() == "é\n".encode()
-
     def test_a_text_is_replaced_where_it_occurs_once(self, model: Model) -> None:
         path = "/memories/a.md"
         model.create("a.md", "1\n2\n3\n4\n5\n6\n7\n3x\n")
@@ -144,24 +137,6 @@ class TestCommands:
             ("/memories/new", "/memories/new/sub/x", "The path /memories/new cannot be moved into itself"),
         ):
             assert model.refuse("rename", old_path=old, new_path=new) == why
-
-    def test_files_and_folders_are_deleted(self, model: Model) -> None:
-        model.create("a.md")
-        model.create("sub/deep/b.txt")
-        assert model.do("delete", "/memories/a.md") == "Successfully deleted /memories/a.md"
-        assert model.do("delete", "/memories/sub") == "Successfully deleted /memories/sub"
-        assert list(model.folder.iterdir()) == []
-        assert model.refuse("delete", "/memories/a.md") == "The path /memories/a.md does not exist"
-        assert model.refuse("delete", "/memories/") == "Cannot delete the /memories directory itself"
-
-    @pytest.mark.parametrize("command", ["view", "str_replace", "insert"])
-    def test_what_does_not_exist_is_named(self, model: Model, command: str) -> None:
-        more = {"old_str": "a", "new_str": "b", "insert_line": 0, "insert_text": ""}
-        said = model.refuse(command, "/memories/x.md", **more)
-        assert said == "The path /memories/x.md does not exist. Please provide a valid path."
-        model.create("sub/a.md")
-        if command != "view":
-            assert model.refuse(command, "/memories/sub", **more) == "The path /memories/sub is not a file."
 
     @pytest.mark.parametrize(
         "command",
