@@ -61,7 +61,6 @@ _SLOW = (
     "adapters/",
     "cli/",
     "config/test_openclaw_file.py::test_no_value",
-    "sessions/test_flush.py::test_in_hundreds",
     "sessions/test_injected.py::test_a_text_full",
     "text/redact/test_linear.py",
     "text/redact/test_planted.py",

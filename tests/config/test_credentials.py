@@ -45,11 +45,6 @@ def test_a_provider_has_its_variable(reach: Reach, provider: str, variable: str)
     assert access == Access(None, Secret("key"), {}, variable, "")
 
 
-def test_one_providers_variable_is_not_for_another(reach: Reach) -> None:
-    env = {variable: "key" for provider, variable in VARIABLES if provider != "openai"}
-    assert reach("openai", env=env).key is None
-
-
 def test_without_any_the_problem_names_the_variable(reach: Reach) -> None:
     missing = "There is no API key for openai. Set OPENAI_API_KEY."
     assert reach("openai") == Access(None, None, {}, "", missing)
@@ -59,12 +54,6 @@ def test_without_any_the_problem_names_the_variable(reach: Reach) -> None:
 @pytest.mark.parametrize("provider", ["ollama", "openai-compatible"])
 def test_some_providers_need_no_key(reach: Reach, provider: str) -> None:
     assert reach(provider, profiles="{broken") == Access(None, None, {}, "", "")
-
-
-@pytest.mark.parametrize("provider", ["ollama", "openai-compatible"])
-def test_but_a_key_that_is_configured_must_be_there(reach: Reach, provider: str) -> None:
-    expected = "memorySearch.remote.apiKey refers to ${GONE}, which is not set"
-    assert reach(provider, remote(apiKey="${GONE}")).problem.startswith(expected)
 
 
 def test_openai_compatible_takes_no_key_that_is_openais(reach: Reach) -> None:
@@ -118,12 +107,6 @@ def test_a_configured_key_that_cannot_be_had_is_not_replaced_by_another(reach: R
     assert access.problem.startswith("memorySearch.remote.apiKey refers to ${GONE}, which is not set.")
 
 
-def test_the_own_file_lies_over_openclaws_value_by_value(reach: Reach) -> None:
-    weak = models("openai", apiKey="weak", baseUrl="https://weak")
-    access = reach("openai", weak, own=models("openai", apiKey="strong"))
-    assert access[:2] == ("https://weak", Secret("strong"))
-
-
 @pytest.mark.parametrize("wrong", [1, True, ["sk-hush"], {"sk-hush": 1}, {"source": "sky", "id": "sk-hush"}])
 def test_a_key_of_the_wrong_type_is_a_problem(reach: Reach, wrong: object) -> None:
     access = reach("openai", models("openai", apiKey=wrong))
@@ -135,7 +118,7 @@ def test_a_key_of_the_wrong_type_is_a_problem(reach: Reach, wrong: object) -> No
 @pytest.mark.parametrize(
     "path", ["models", "models.providers", "models.providers.openai", "auth", "auth.order", "secrets"]
 )
-@pytest.mark.parametrize("wrong", [1, "x", [], None, True])
+@pytest.mark.parametrize("wrong", [1, [], None])
 def test_a_block_of_the_wrong_type_is_passed_over(reach: Reach, path: str, wrong: object) -> None:
     access = reach("openai", nested(path, wrong), env={"OPENAI_API_KEY": "key"}, profiles=stored({"key": "a"}))
     assert revealed(access) == ["a"]

@@ -121,12 +121,6 @@ def test_the_configuration_file_is_the_first_known_name_in_the_first_folder(
     assert find_locations({"HOME": str(tmp_path)}, "/c").config_path == str(tmp_path / chosen)
 
 
-def test_a_named_state_folder_holds_the_configuration_file(tmp_path: Path) -> None:
-    state = write(tmp_path / "state" / "clawdbot.json", "{}")
-    env = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path / "state")}
-    assert find_locations(env, "/c").config_path == str(state)
-
-
 def test_a_folder_with_the_name_of_the_configuration_file_is_not_taken_for_it(tmp_path: Path) -> None:
     folder(tmp_path / ".openclaw" / "openclaw.json")
     assert find_locations({"HOME": str(tmp_path)}, "/c").config_path is None
@@ -229,14 +223,6 @@ def test_without_openclaw_the_current_folder_is_the_memory(tmp_path: Path) -> No
     assert result.values["workspace"].origin == "the current folder"
     assert result.settings.index_path == own_index(notes, str(tmp_path / "own"))
     assert result.files == ()
-
-
-def test_two_workspaces_of_the_same_name_have_different_indexes(tmp_path: Path) -> None:
-    first, second = folder(tmp_path / "a" / "notes"), folder(tmp_path / "b" / "notes")
-    env = {"HOME": str(tmp_path)}
-    paths = [load(env=env, cwd=str(place)).settings.index_path for place in (first, second)]
-    assert paths == [own_index(first, system_state(tmp_path)), own_index(second, system_state(tmp_path))]
-    assert paths[0] != paths[1]
 
 
 def test_in_an_openclaw_home_the_index_stands_beside_openclaws_own(tmp_path: Path) -> None:

@@ -60,22 +60,9 @@ def test_what_lies_over_always_wins(tmp_path: Path, openclaw: str, own: str) -> 
     assert loaded.settings.memory_search.query.max_results == 3
 
 
-def test_legacy_extra_paths_only_fill_in(tmp_path: Path) -> None:
-    env = home(
-        tmp_path, '{memorySearch: {extraPaths: ["old"]}, agents: {defaults: {memorySearch: {extraPaths: ["new"]}}}}'
-    )
-    extra = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a")).settings.memory_search.extra_paths
-    assert [entry.path for entry in extra] == ["new"]
-
-
 def test_a_blank_workspace_is_none(tmp_path: Path) -> None:
     env = home(tmp_path, '{agents: {defaults: {workspace: "~/b"}, list: [{id: "main", workspace: "  "}]}}')
     assert load(env=env, cwd=str(tmp_path)).settings.workspace == str(tmp_path / "b")
-
-
-def test_mdrecalls_own_file_may_name_the_workspace_without_openclaw(tmp_path: Path) -> None:
-    env = home(tmp_path, None, '{agents: {defaults: {workspace: "~/b"}}}')
-    assert load(env=env, cwd=str(tmp_path / "a")).settings.workspace == str(tmp_path / "b")
 
 
 def test_the_vector_library_path_is_expanded(tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def test_a_long_part_stays_a_short_section_and_a_short_outline() -> None:
             command(f"git commit {number}", f"c{number}"),
             Step("call", files=(f"folder-{number}/{'x' * 300}.py",)),
         )
-        for number in range(1, 1200)
+        for number in range(1, 500)
     ]
     outline = extend_outline(Outline(), records, ORIGIN, redact)
     assert len(render(outline)) < 6_000

@@ -202,25 +202,6 @@ class Cycles(RuleBasedStateMachine):
 TestCycles = Cycles.TestCase
 
 
-@pytest.mark.slow
-@settings(max_examples=6)
-@given(st.integers(0), st.sampled_from([None, 16_384, 30_000, 60_000]))
-def test_in_hundreds_of_cycles_each_that_passes_the_threshold_has_exactly_one_flush(
-    seed: int, reserve: int | None
-) -> None:
-    chance = random.Random(seed)
-    session = Session(Rules(reserve_tokens=reserve, force_bytes=0), 70_000)
-    for cycle in range(200):
-        fails = chance.randrange(MAX_ATTEMPTS)
-        ran: list[bool] = []
-        while session.compactions == cycle:
-            ends = chance.choice(["badly", "killed"]) if sum(ran) < fails else "well"
-            # Steps this small cannot leap over what lies between the threshold and compaction, even after two failures.
-            ran.append(session.turn(chance.randrange(200, 1300), 5_000, ends).run)
-        assert sum(ran) == fails + 1
-        assert session.history.flushed_count == cycle
-
-
 @settings(max_examples=10)
 @given(st.integers(0))
 def test_a_growing_transcript_is_flushed_once_for_each_growth_and_not_in_each_cycle(seed: int) -> None:
