@@ -21,6 +21,7 @@ from tests.conftest import environment
 from tests.record.commands import COMMANDS
 from tests.record.functions import RECORDED
 from tests.record.ranking import record_ranking
+from tests.record.reference import options_of, settings_page
 from tests.record.requests import record_requests
 from tests.record.workspace import make_workspace
 
@@ -84,7 +85,11 @@ class Recorder:
             self.facts["requests"] = list(name_what_is_as_before(requests, "result"))
         settings = list(_settings(json_schema(), "", {}))
         self.facts["settings"] = {name: entry for name, entry, _ in settings}
-        self.words["settings"] = _without_repetition({name: about for name, _, about in settings if about})
+        # Those of docs/settings.md are compared with it by tests/test_docs.py.
+        documented = settings_page()
+        self.words["settings"] = _without_repetition(
+            {name: about for name, _, about in settings if about and about not in documented}
+        )
         self.facts["names"] = public_names()
         self.facts["ranking"] = record_ranking()
 
@@ -250,8 +255,12 @@ MEMORY_OPTIONS = ("--workspace", "--agent", "--config", "--json")
 
 
 def _without_memory_options(command: str) -> list[dict[str, Any] | str]:
-    """Return the options of a command, with those that nearly every command takes as one."""
-    options = list(_options(build_parser(command).arguments))
+    """Return the options of a command, with those that nearly every command takes as one.
+
+    What docs/cli.md shows of an option is compared with it by tests/test_docs.py and not recorded again.
+    """
+    documented = {tuple(action.option_strings) for action in options_of(command)} | {("-h", "--help")}
+    options = list(_options(build_parser(command).arguments, documented))
     if tuple(options[-len(MEMORY_OPTIONS) :]) == MEMORY_OPTIONS:
         options[-len(MEMORY_OPTIONS) :] = ["memory options"]
     return options
@@ -273,8 +282,8 @@ def _parameters(function: Any) -> Iterator[str]:
             yield name
 
 
-def _options(arguments: Iterable[argparse.Action]) -> Iterator[dict[str, Any] | str]:
-    """Yield what each option takes, or its name if it is a switch or takes any text."""
+def _options(arguments: Iterable[argparse.Action], documented: set[tuple[str, ...]]) -> Iterator[dict[str, Any] | str]:
+    """Yield what each option takes, or its name if it is a switch or takes any text and is not documented."""
     for action in arguments:
         name = " ".join(action.option_strings) or action.dest
         entry = {
@@ -285,7 +294,8 @@ def _options(arguments: Iterable[argparse.Action]) -> Iterator[dict[str, Any] | 
             "required": action.required and bool(action.option_strings),
         }
         takes = {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
-        yield {"name": name, **takes} if takes else name
+        if takes.keys() - {"choices"} or tuple(action.option_strings) not in documented:
+            yield {"name": name, **takes} if takes else name
 
 
 #: A difference shows whole lines, so a value stands on one as long as it can be read there.
