@@ -110,7 +110,7 @@ _SLOW = (
     "notes/test_files.py::test_a_listing",
     "sessions/test_followed.py::test_any_changes_in_any_order",
     "sessions/test_followed.py::test_listing",
-    "sessions/test_host_reader.py::test_ten",
+    "sessions/test_host_reader.py::test_sessions",
     "sessions/test_hosts.py::test_a_database",
     "sessions/test_hosts.py::test_memory_stays_bounded",
     "notes/test_notes.py::test_an_addition",

@@ -184,10 +184,9 @@ def _inject(host: str, text: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_ten_sessions_that_are_given_what_memory_holds_never_bring_it_back(workspace: Workspace, home: Path) -> None:
+def test_sessions_that_are_given_what_memory_holds_never_bring_it_back(workspace: Workspace, home: Path) -> None:
     workspace.write("MEMORY.md", "# Facts\n\nThe canary zebrafinch lives in the vault.\n")
-    for number in range(10):
-        host = HOST_NAMES[number % len(HOST_NAMES)]
+    for host in HOST_NAMES:
         with Memory.open(workspace.path, env=workspace.env) as memory:
             found = memory.search("zebrafinch").results
         assert found[0].path == "MEMORY.md"
