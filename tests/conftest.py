@@ -286,6 +286,21 @@ class Workspace:
             memory.close()
 
 
+#: Variables by which programs say that their folders are elsewhere.
+_FOLDERS = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME")
+
+
+def live_in(home: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let this process have a home without settings of anybody, and stand in a folder."""
+    home.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in [*os.environ]:
+        if name in _FOLDERS or name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_")):
+            patch.delenv(name)
+    patch.setenv("HOME", str(home))
+    patch.chdir(folder)
+
+
 @contextmanager
 def environment(env: Mapping[str, str], folder: Path) -> Iterator[None]:
     """Run in a folder with this environment and no other."""

@@ -1,7 +1,6 @@
 """``mdrecall ltm``: what is remembered, listed, searched, stored and deleted."""
 
 import importlib.util
-import os
 import re
 import time
 from typing import Any
@@ -12,7 +11,7 @@ from mdrecall.cli.extras import _format_time
 from mdrecall.cli.main import main
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from tests.cli.conftest import Ran, Run
-from tests.conftest import Workspace
+from tests.conftest import Workspace, live_in
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("lancedb") is None, reason="not installed: lancedb; sh scripts/test installs it"
@@ -22,11 +21,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def ltm(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Runs ``mdrecall ltm`` in this process, because importing LanceDB takes seconds."""
-    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
-        monkeypatch.delenv(name)
-    for name, value in workspace.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(workspace.path)
+    live_in(workspace.home, workspace.path, monkeypatch)
+    monkeypatch.setenv("MDRECALL_STATE_DIR", str(workspace.state))
 
     def ran(*arguments: str) -> Ran:
         try:

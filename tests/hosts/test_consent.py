@@ -15,6 +15,7 @@ from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.events import read_event
 from mdrecall.sessions.host_conversations import HostState
 from mdrecall.sessions.host_formats import About
+from tests.conftest import live_in
 from tests.hosts.conversation import NOW, Conversation
 from tests.sessions.host_transcripts import ASKED, FOLDER, write_host
 
@@ -26,14 +27,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, and a project in which the commands run."""
     if sys.platform == "darwin":
         pytest.skip("The folders of this system's programs are others.")
-    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
-        monkeypatch.delenv(name)
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
     (tmp_path / "project/.git").mkdir(parents=True)
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path / "project")
+    live_in(tmp_path / "home", tmp_path / "project", monkeypatch)
     return tmp_path / "home"
 
 

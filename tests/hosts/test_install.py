@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import shutil
 import sys
 import tomllib
@@ -15,6 +14,7 @@ from mdrecall.cli.main import main
 from mdrecall.hosts.pieces import INSTALLABLE
 from mdrecall.hosts.table import find_host, render_hooks
 from mdrecall.mcp_server.install import replace_text
+from tests.conftest import live_in
 
 PROJECT = Path(__file__).parents[2]
 PLUGIN = PROJECT / "mdrecall/hosts/plugin"
@@ -48,13 +48,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with the files of a person, and a project, in which the commands run."""
     if sys.platform == "darwin":
         pytest.skip("The folders of this system's programs are others.")
-    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
-        monkeypatch.delenv(name)
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "project").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path / "project")
+    live_in(tmp_path / "home", tmp_path / "project", monkeypatch)
     for name, text in OTHERS.items():
         path = tmp_path / "home" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ import pytest
 
 from mdrecall.cli.main import main
 from mdrecall.mcp_server.install import own_command
+from tests.conftest import live_in
 
 FILES = {
     ("claude-code", "user"): ("home/.claude.json", "mcpServers"),
@@ -53,14 +54,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and a project, in which the commands run."""
     if sys.platform == "darwin":
         pytest.skip("The folders of this system's programs are others.")
-    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
-        monkeypatch.delenv(name)
-    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("home", "project"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path / "project")
+    live_in(tmp_path / "home", tmp_path / "project", monkeypatch)
     return tmp_path
 
 

@@ -9,6 +9,7 @@ import pytest
 from mdrecall.cli.main import main
 from mdrecall.config.load import load
 from mdrecall.mcp_server.memories import Selection, keep_tools, select_memories
+from tests.conftest import live_in
 
 AGENTS = "# Agents\n\nBe kind."
 CONFIGS = [
@@ -24,12 +25,9 @@ CONFIGS = [
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
+    live_in(tmp_path, tmp_path, monkeypatch)
     monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
-    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_HOME", "MDRECALL_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
     (tmp_path / ".openclaw/workspace").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
