@@ -100,19 +100,6 @@ def test_the_doctor_names_a_qmd_that_is_too_old(qmd_workspace: QmdWorkspace, run
     assert "npm install" in ran.out
 
 
-def test_where_qmd_was_never_there_everything_is_about_builtin(workspace: Workspace, run: Run) -> None:
-    QmdWorkspace(workspace, "no-such-qmd").write().configure()
-    problem = "no-such-qmd is not installed on the PATH. Until it is fixed, the builtin backend answers."
-    assert problem in run("status").out
-    doctor = run("doctor")
-    assert (doctor.code, doctor.out.splitlines()[-1]) == (2, "1 error.")
-    assert f"notes:          3 in {workspace.path}" in doctor.out
-    index = run("index")
-    assert index.code == 2
-    assert "Indexed 3 files" in index.out
-    assert "builtin instead of qmd since 20" in run("status").out
-
-
 def test_the_doctor_goes_on_where_there_is_no_folder_for_qmd(
     qmd_workspace: QmdWorkspace, workspace: Workspace, run: Run
 ) -> None:

@@ -310,9 +310,3 @@ def test_a_reader_that_has_seen_enough_ends_it(workspace: Workspace, run: Run) -
     process.stderr.close()
     assert "Traceback" not in errors
     assert code >= 0, "it goes on, without watching anything"
-
-
-def test_in_json_an_error_is_an_object_on_a_line_too(watch: Watch, run: Run) -> None:
-    assert watch().said("indexed")
-    ran = run("watch", "--json")
-    assert [json.loads(line)["error"]["type"] for line in ran.out.splitlines()] == ["StoreBusy"]

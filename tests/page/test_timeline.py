@@ -48,14 +48,6 @@ def test_a_day_with_more_text_is_darker(site: Site) -> None:
     assert [int(shade) for shade in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_a_day_shows_the_first_lines_of_its_notes(year: Site) -> None:
-    body = year.get("day", day="2024-03-01").body
-    assert "The staging database is heron." in body
-    assert "Ada called." in body
-    assert "time?year=2024" in body
-    assert "note?path=memory%2F2024-03-01.md" in body
-
-
 @pytest.mark.parametrize("day", ["", "2024-02-30", "<script>", "9" * 5000, "2024-03-01-04", "٢٠٢٤-03-01"])
 def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: str) -> None:
     reply = site.get("day", day=day)
