@@ -12,7 +12,6 @@ from mdrecall.memory import Memory
 from mdrecall.notes.repository import read_line_days
 from mdrecall.types.search import SearchAnswer
 from tests.conftest import Workspace
-from tests.text.change_cases import CHANGES, LOOK_ALIKES
 from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED, Pair
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -71,29 +70,6 @@ def test_a_marked_line_comes_after_what_replaces_it_and_after_its_equals(workspa
     assert "weather" not in answer[-1].snippet
 
 
-@pytest.mark.parametrize("first", [0, 1], ids=("open", "held-back"))
-def test_the_newer_value_is_first_whatever_file_holds_the_older(workspace: Workspace, first: int) -> None:
-    """MEMORY.md and a person's note changed last in March, and every newer line is of May or later."""
-    lines: dict[tuple[str, str], list[str]] = {}
-    newer: list[str] = []
-    for place, case in enumerate(CHANGES):
-        old = name_note(FIRST_OLD, place) if case.old_file.startswith("memory/") else case.old_file
-        newer.append(name_note(FIRST_NEW, place))
-        lines.setdefault((old, case.old_heading), []).append(f"- {case.old}\n")
-        lines.setdefault((newer[-1], case.new_heading), []).append(f"- {case.new}\n")
-        alike = LOOK_ALIKES[place]
-        lines.setdefault((name_note(FIRST_OLD, place), alike.old_heading), []).append(f"- {alike.old}\n")
-    for path in {path for path, _ in lines}:
-        parts = ((heading, found) for (where, heading), found in sorted(lines.items()) if where == path)
-        workspace.write(path, "".join(f"\n## {heading or 'Notes'}\n\n{''.join(found)}" for heading, found in parts))
-        changed = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
-        os.utime(workspace.path / path, (changed, changed))
-    memory = workspace.memory()
-    places = range(first, len(CHANGES), 2)
-    wrong = [CHANGES[n].question for n in places if memory.search(CHANGES[n].question, now=NOW)[0].path != newer[n]]
-    assert len(wrong) <= 0.1 * len(places), wrong
-
-
 def test_the_older_value_is_named_beside_the_newer_one(workspace: Workspace) -> None:
     workspace.write("memory/2026-02-10.md", "- The gym membership costs 39 EUR a month.\n")
     workspace.write("memory/2026-06-10.md", "- The gym membership costs 45 EUR a month.\n")
@@ -101,29 +77,6 @@ def test_the_older_value_is_named_beside_the_newer_one(workspace: Workspace) -> 
     first, second, *_ = workspace.memory().search("what does the gym membership cost", now=NOW)
     assert (first.path, first.was) == ("memory/2026-06-10.md", "39 until 2026-06-10 (memory/2026-02-10.md#L1)")
     assert (second.path, second.was) == ("memory/2026-02-10.md", "")
-
-
-@pytest.mark.parametrize(
-    ("question", "day"),
-    [
-        ("What did the gym membership cost in May 2026?", "2026-02-10"),
-        ("What did the gym membership cost as of May 2026?", "2026-02-10"),
-        ("What did the gym membership cost in July 2026?", "2026-06-10"),
-        ("What does the gym membership cost?", "2026-06-10"),
-    ],
-)
-def test_a_query_as_of_a_month_asks_for_what_held_then(workspace: Workspace, question: str, day: str) -> None:
-    workspace.write("memory/2026-02-10.md", "- The gym membership costs 39 EUR a month.\n")
-    workspace.write("memory/2026-06-10.md", "- The gym membership costs 45 EUR a month.\n")
-    assert workspace.memory().search(question, now=NOW)[0].path == f"memory/{day}.md"
-
-
-def test_a_query_that_names_a_time_is_about_what_held_then(workspace: Workspace) -> None:
-    workspace.write("memory/2026-02-10.md", "- The shop belongs to Rosa Marin.\n")
-    workspace.write("memory/2026-06-10.md", "- The shop belongs to Hugo Marin.\n")
-    memory = workspace.memory()
-    assert memory.search("who does the shop belong to", now=NOW)[0].path == "memory/2026-06-10.md"
-    assert memory.search("who did the shop belong to in February 2026", now=NOW)[0].path == "memory/2026-02-10.md"
 
 
 # An older and a newer line that answer one question in words of their own.
@@ -166,17 +119,6 @@ def test_where_somebody_moved_to_is_where_they_live(workspace: Workspace, questi
     workspace.write("memory/2026-05-10.md", "# Notes\n\n- Clara moved to Lisbon last week.\n- Paid the gym.\n")
     found = workspace.memory().search(question, now=NOW)
     assert [result.path for result in found] == ["memory/2026-05-10.md", "MEMORY.md"]
-
-
-def test_a_line_of_unknown_age_counts_as_older_than_one_with_a_date(workspace: Workspace) -> None:
-    """MEMORY.md was changed after the day of the note, so what was before is told without a day."""
-    workspace.write("MEMORY.md", "- The shop belongs to Rosa Marin.\n")
-    os.utime(workspace.path / "MEMORY.md", (NOW.timestamp(), NOW.timestamp()))
-    workspace.write("memory/2026-06-10.md", "- The shop belongs to Hugo Marin.\n")
-    memory = workspace.memory()
-    first = memory.search("who does the shop belong to", now=NOW)[0]
-    assert (first.path, first.was) == ("memory/2026-06-10.md", "Rosa (MEMORY.md#L1)")
-    assert memory.search("the shop belongs to Rosa", now=NOW)[0].path == "MEMORY.md"
 
 
 def test_an_entry_that_the_index_saw_coming_is_newer_than_an_older_note(workspace: Workspace) -> None:
@@ -232,21 +174,3 @@ def test_no_program_of_a_repository_is_run_for_the_age_of_a_line(tmp_path: Path)
     assert list(read_line_days(str(tmp_path), "MEMORY.md")) == ["- b"]
     assert not (tmp_path / "ran").exists()
     assert read_line_days(str(tmp_path / "none"), "MEMORY.md") == read_line_days(str(tmp_path), "none.md") == {}
-
-
-def test_a_line_with_the_identifier_asked_for_stays_before_newer_ones_without_it(workspace: Workspace) -> None:
-    for number in range(6):
-        text = f"- The import of the bank stops with ERR_IMPORT_{440 + number}.\n"
-        workspace.write(f"memory/2026-03-{10 + number}.md", text)
-    memory = workspace.memory()
-    assert [memory.search(f"ERR_IMPORT_{440 + number}", now=NOW)[0].path for number in range(6)] == [
-        f"memory/2026-03-{10 + number}.md" for number in range(6)
-    ]
-
-
-def test_who_names_the_old_number_finds_it_first(workspace: Workspace) -> None:
-    workspace.write("memory/2026-02-10.md", "- The staging server listens on port 8080.\n")
-    workspace.write("memory/2026-06-10.md", "- The staging server listens on port 9443.\n")
-    memory = workspace.memory()
-    assert memory.search("port of the staging server", now=NOW)[0].path == "memory/2026-06-10.md"
-    assert memory.search("staging server port 8080", now=NOW)[0].path == "memory/2026-02-10.md"

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from mdrecall.engine import searcher
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory
-from mdrecall.search.query import explain_filter, is_in_collection, name_filter, read_filter
+from mdrecall.search.query import read_filter
 from mdrecall.types.documents import Collection
-from mdrecall.types.search import Mode, SearchAnswer, SearchRequest
+from mdrecall.types.search import SearchRequest
 from tests.conftest import Workspace
 
 
@@ -63,48 +62,9 @@ def test_a_filter_limits_a_search(memory: Memory, options: dict[str, Any], paths
     assert found(memory, **options) == paths
 
 
-@pytest.mark.parametrize(
-    ("options", "action"),
-    [
-        ({"tags": ["nobody"]}, "There is no note with the tag #nobody. Change the filter or leave it out."),
-        ({"tags": ["a", "b"]}, "There is no note with the tags #a and #b. Change the filter or leave it out."),
-        ({"paths": ["Nowhere"]}, "There is no note in Nowhere. Change the filter or leave it out."),
-        (
-            {"tags": ["person"], "paths": ["Daily"], "since": "2026-11-15"},
-            "There is no note with the tag #person in Daily since 2026-11-15. Change the filter or leave it out.",
-        ),
-    ],
-)
-def test_an_empty_answer_names_the_filter(memory: Memory, options: dict[str, Any], action: str) -> None:
-    answer = memory.search("coffee", **options)
-    assert (answer.reason, answer.action) == ("no_match", action)
-
-
-def test_a_filter_that_leaves_notes_without_the_words_is_named_too(memory: Memory) -> None:
-    answer = memory.search("zeppelin", mode="keyword", tags=["person"])
-    assert answer.action.endswith("Only notes with the tag #person were searched.")
-
-
 def test_a_question_about_a_day_respects_the_filter(memory: Memory) -> None:
     assert memory.search("2026-11-14", paths=["Daily"])[0].path == "Daily/2026-11-14.md"
     assert not memory.search("2026-11-14", paths=["People"], mode="keyword").results
-
-
-def test_the_best_of_many_is_found_among_few(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(300):
-        workspace.write(f"memory/{number}.md", f"coffee coffee coffee {number}\n")
-    workspace.write("memory/rare.md", "once a coffee, in a long note about tea and cake #rare\n")
-    memory = workspace.memory()
-    modes: list[Mode] = ["keyword", "hybrid", "vector"]
-    for mode in modes:
-        answer = memory.search("coffee", tags=["rare"], mode=mode, min_score=0)
-        assert [result.path for result in answer] == ["memory/rare.md"]
-    # So many are not compared one by one, but looked for among those that are near.
-    monkeypatch.setattr(searcher, "_MAX_COMPARED", 0)
-    for wider in (1, 60):
-        monkeypatch.setattr(searcher, "_WIDER", wider)
-        found = memory.search("coffee", tags=["rare"], mode="vector", min_score=0)
-        assert [(result.path, result.score) for result in found] == [(answer[0].path, answer[0].score)]
 
 
 def test_links_and_backlinks_of_a_vault(vault: Workspace, memory: Memory) -> None:
@@ -150,26 +110,6 @@ def test_a_collection_is_a_filter_and_has_a_weight(workspace: Workspace) -> None
         memory.search("coffee", collections=["peple"])
 
 
-@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
-def test_a_weight_multiplies_the_odds_so_that_a_score_stays_a_probability(workspace: Workspace, mode: Mode) -> None:
-    workspace.write("a/one.md", "the coffee machine is broken\n")
-    workspace.write("b/two.md", "the machine is broken again, and the coffee is from elsewhere\n")
-
-    def scores(weight: float) -> dict[str, float]:
-        workspace.configure(f'{{mdrecall: {{collections: {{a: {{path: "a", weight: {weight}}}}}}}}}')
-        # A prompt's results have no gain by their lead.
-        answer = workspace.memory().search("broken coffee machine", mode=mode, min_score=0, is_prompt=True)
-        return {result.path: result.score for result in answer}
-
-    plain, heavy, light = scores(1), scores(10), scores(0.1)
-    assert plain["b/two.md"] == heavy["b/two.md"] == light["b/two.md"]
-    odds = plain["a/one.md"] / (1 - plain["a/one.md"])
-    assert heavy["a/one.md"] == pytest.approx(10 * odds / (1 + 10 * odds), abs=1e-3)
-    assert light["a/one.md"] == pytest.approx(0.1 * odds / (1 + 0.1 * odds), abs=1e-3)
-    assert next(iter(plain)) == next(iter(heavy)) == "a/one.md"
-    assert next(iter(light)) == "b/two.md"
-
-
 def test_a_collection_elsewhere_is_searched_and_a_light_one_hides_nothing(workspace: Workspace) -> None:
     workspace.beside_openclaw()
     elsewhere = workspace.path.parent / "elsewhere"
@@ -212,46 +152,6 @@ def test_many_entries_of_another_project_crowd_nothing_out(workspace: Workspace)
 
 
 NOTES = (Collection("notes", "People"), Collection("plans", "Projects", "**/plan.md", 2.0), Collection("all", ""))
-
-
-@pytest.mark.parametrize(
-    ("place", "pattern", "inside", "outside"),
-    [
-        ("People", None, "People/Ana.md", "Peoples/Ana.md"),
-        ("People", "*.md", "People/Ana.md", "People/x/Ana.md"),
-        ("People/Ana.md", "*.txt", "People/Ana.md", "People/Bob.md"),
-        ("", "People/*", "People/Ana.md", "Daily/Ana.md"),
-    ],
-)
-def test_a_collection_is_a_folder_or_a_file_and_a_pattern(
-    place: str, pattern: str | None, inside: str, outside: str
-) -> None:
-    collection = Collection("some", place, pattern)
-    assert is_in_collection(inside, collection)
-    assert not is_in_collection(outside, collection)
-
-
-@pytest.mark.parametrize(
-    ("options", "described"),
-    [
-        ({"tags": ["#a"]}, "with the tag #a"),
-        ({"tags": ["a", "b", "a"], "paths": ["./x/", "y"]}, "with the tags #a and #b in x or y"),
-        ({"collections": ["notes", "all"]}, "in the collection notes or all"),
-    ],
-)
-def test_a_filter_is_described(options: dict[str, Any], described: str) -> None:
-    only = read_filter(SearchRequest("coffee", **options), NOTES)
-    assert only
-    assert only.description == described
-    assert explain_filter(only, None).action == f"There is no note {described}. Change the filter or leave it out."
-
-
-def test_an_answer_without_results_names_the_filter_and_others_do_not() -> None:
-    only = read_filter(SearchRequest("coffee", tags=("a",)), ())
-    empty = SearchAnswer((), reason="no_match", action="Nothing.")
-    assert name_filter(empty, only).action == "Nothing. Only notes with the tag #a were searched."
-    assert name_filter(empty, None) is empty
-    assert explain_filter(None, None).reason == "no_match"
 
 
 @pytest.mark.parametrize(("known", "hint"), [(NOTES, "There are: notes, plans, all."), ((), "None is configured.")])

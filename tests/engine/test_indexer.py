@@ -87,20 +87,6 @@ def test_a_note_of_an_odd_time_is_read_once(workspace: Workspace, monkeypatch: p
     assert not read
 
 
-def test_changed_and_vanished_files_are_noticed(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus")
-    gone = workspace.write("memory/b.md", "penguin")
-    memory = workspace.memory()
-    memory.sync()
-    workspace.write("memory/a.md", "seal and more")
-    gone.unlink()
-    report = memory.sync()
-    assert (report.added, report.changed, report.removed) == (0, 1, 1)
-    assert not memory.search("walrus", mode="keyword").results
-    assert not memory.search("penguin", mode="keyword").results
-    assert memory.search("seal")[0].path == "memory/a.md"
-
-
 def test_a_change_that_keeps_size_and_time_is_noticed(workspace: Workspace) -> None:
     path = workspace.write("memory/a.md", "walrus")
     memory = workspace.memory()
@@ -124,15 +110,6 @@ def test_only_a_file_written_this_moment_is_read_again_though_its_stamp_is_the_s
     assert [change.path for change in memory.sync().changes] == ["memory/young.md"]
 
 
-def test_a_touched_file_is_not_indexed_again(workspace: Workspace) -> None:
-    path = workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    os.utime(path, ns=(LONG_AGO_NS + 10**9, LONG_AGO_NS + 10**9))
-    assert not memory.status().dirty
-    assert memory.sync().changed == 0
-
-
 def test_a_touched_file_is_read_once_and_its_new_stamp_kept(workspace: Workspace) -> None:
     path = workspace.write("memory/a.md", "walrus")
     memory = workspace.memory()
@@ -143,29 +120,6 @@ def test_a_touched_file_is_read_once_and_its_new_stamp_kept(workspace: Workspace
     other.execute("UPDATE documents SET hash = zeroblob(32)")
     other.close()
     assert memory.sync().changes == ()
-
-
-def test_other_chunk_settings_index_everything_again(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "word " * 2000)
-    before = workspace.memory()
-    before.sync()
-    chunks = before.status().chunks
-    before.close()
-    workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 0}}}")
-    after = workspace.memory()
-    report = after.sync()
-    assert (report.rebuilt, report.unchanged) == (True, 1)
-    assert after.status().chunks > 2 * chunks
-    assert not after.sync().rebuilt
-
-
-def test_force_indexes_everything_again(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    report = memory.sync(force=True)
-    assert (report.rebuilt, report.changed, report.unchanged) == (True, 0, 1)
-    assert [result.path for result in memory.search("walrus")] == ["memory/a.md"]
 
 
 def test_a_vanished_root_keeps_what_was_indexed_from_it_and_says_so(workspace: Workspace, tmp_path: Path) -> None:
@@ -243,15 +197,6 @@ def test_progress_counts_the_files_that_are_looked_at(workspace: Workspace) -> N
     seen: list[Progress] = []
     workspace.memory().sync(progress=seen.append)
     assert [(step.completed, step.total) for step in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-
-
-def test_many_files_go_in_several_transactions(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_DOCUMENTS", 2)
-    for number in range(5):
-        workspace.write(f"memory/{number}.md", f"walrus{number}")
-    memory = workspace.memory()
-    assert memory.sync().added == 5
-    assert all(memory.search(f"walrus{number}")[0].path == f"memory/{number}.md" for number in range(5))
 
 
 def test_no_batch_holds_more_text_than_its_limit_and_one_note(

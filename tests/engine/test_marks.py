@@ -60,35 +60,3 @@ def test_entries_of_the_project_at_hand_come_before_others_with_the_same_words(w
     named = memory.search("server deploys from branch blue", current_projects=["github.com/ana/shop"])
     assert named[0].start_line == 1
     assert current.withheld == ""
-
-
-@pytest.fixture(scope="module")
-def thousand_notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, list[str]]:
-    """A workspace with 1,000 notes that mention each other, and their paths."""
-    workspace = Workspace(tmp_path_factory.mktemp("thousand"))
-    days = [f"2025-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
-    words = ("river", "bridge", "coffee", "garden", "invoice", "server", "late", "talk", "budget", "flight")
-    slugs = [f"{one}-{other}" for one in words for other in words if one != other]
-    paths = [f"memory/{day}.md" for day in days]
-    paths += [f"memory/{day[:4]}/{day[5:7]}/{day}-{slug}.md" for day, slug in zip(days, slugs, strict=False)]
-    paths += [f"memory/people of note/{slug}-{number}.md" for slug in slugs for number in range(7)]
-    paths = paths[:1000]
-    for number, path in enumerate(paths):
-        other = paths[number * 7 % 1000]
-        seen = f"See {other} and {other.rsplit('/', 1)[1]} of {days[number % 300]}."
-        workspace.write(path, f"# Note\n\n{' '.join(words)} again.\n\n{seen}\n")
-    return workspace, paths
-
-
-def test_a_file_that_is_asked_for_by_name_comes_first(thousand_notes: tuple[Workspace, list[str]]) -> None:
-    workspace, paths = thousand_notes
-    memory = workspace.memory()
-    for path in paths[::70]:
-        name = path.rsplit("/", 1)[1]
-        stem = name.removesuffix(".md")
-        names = [path, f"./{path}", path.upper(), name, stem]
-        if stem[:4].isdigit() and len(stem) > 10:
-            names += [stem[11:], f"{stem[11:]}.md"]
-        for query in names:
-            best = memory.search(query, mode="keyword", max_results=1)[0]
-            assert best.path == path, query

@@ -14,7 +14,7 @@ from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.sync_run import SyncRequest, merge_requests
 from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
 from mdrecall.types.documents import Listing
-from mdrecall.types.sync import Progress, Stop, SyncReport, never
+from mdrecall.types.sync import Stop, SyncReport, never
 from tests.processes import PATIENCE_S, until
 
 PLAIN = SyncRequest()
@@ -137,26 +137,6 @@ def test_a_run_is_made_by_the_thread_that_asks_with_what_it_asks(bench: Bench) -
     assert not bench.work.requests[1].force
 
 
-def test_one_run_is_made_at_a_time_and_every_one_begins_after_it_was_asked_for(bench: Bench) -> None:
-    wrong: list[tuple[int, int]] = []
-
-    def ask() -> None:
-        for _ in range(50):
-            before = len(bench.work.requests)
-            report = bench.flight.run(SyncRequest())
-            if report is None or report.added <= before:
-                wrong.append((before, report.added if report else 0))
-
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert bench.work.most_at_once == 1
-    assert bench.flight.is_idle
-
-
 def test_whoever_asks_during_a_run_gets_another_one_afterwards(bench: Bench) -> None:
     bench.work.hold()
     first = bench.ask()
@@ -186,50 +166,6 @@ def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> 
     assert not bench.work.requests[0].force
 
 
-def test_a_force_whose_asker_waits_no_longer_is_not_dropped(bench: Bench) -> None:
-    bench.work.hold()
-    bench.ask()
-    assert bench.flight.start(SyncRequest(force=True)) is None
-    assert bench.flight.start(SyncRequest()) is None
-    second = bench.ask()
-    bench.work.let_go(2)
-    assert second.number == 2
-    assert [request.force for request in bench.work.requests] == [False, True]
-
-
-def test_progress_reaches_everyone(bench: Bench) -> None:
-    bench.work.hold()
-    seen: dict[str, list[Progress]] = {"a": [], "b": [], "first": []}
-    bench.ask(SyncRequest(progress=seen["first"].append))
-    bench.ask(SyncRequest(progress=seen["a"].append))
-    bench.ask(SyncRequest())
-    bench.ask(SyncRequest(progress=seen["b"].append))
-    bench.work.let_go()
-    assert until(lambda: len(bench.work.requests) == 2)
-    for completed in range(2):
-        progress = bench.work.requests[1].progress
-        assert progress
-        progress(Progress(completed, 2, "memory/a.md"))
-    expected = [Progress(0, 2, "memory/a.md"), Progress(1, 2, "memory/a.md")]
-    assert seen == {"a": expected, "b": expected, "first": []}
-
-
-def test_a_run_stops_only_when_all_want_it_to(bench: Bench) -> None:
-    bench.work.hold()
-    wishes = {"a": False, "b": False}
-    bench.ask(SyncRequest(stop=lambda: False))
-    bench.ask(SyncRequest(stop=lambda: wishes["a"]))
-    bench.ask(SyncRequest(stop=lambda: wishes["b"]))
-    bench.work.let_go()
-    assert until(lambda: len(bench.work.requests) == 2)
-    stop = bench.work.requests[1].stop
-    assert not stop()
-    wishes["a"] = True
-    assert not stop()
-    wishes["b"] = True
-    assert stop()
-
-
 def test_a_run_that_fails_fails_for_all_who_asked_and_the_next_one_works(bench: Bench) -> None:
     bench.work.hold()
     bench.work.failing[2] = StoreBusy("somebody writes")
@@ -243,13 +179,6 @@ def test_a_run_that_fails_fails_for_all_who_asked_and_the_next_one_works(bench: 
     assert [other.join().error for other in others] == [bench.work.failing[2]] * 3
     assert late.number == 3
     assert bench.flight.is_idle
-
-
-def test_an_error_that_is_not_ours_does_not_block_the_next_run(bench: Bench) -> None:
-    bench.work.failing[1] = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        bench.flight.run(SyncRequest())
-    assert bench.flight.run(SyncRequest()) == SyncReport(added=2)
 
 
 def test_a_run_in_the_background_is_not_waited_for(bench: Bench) -> None:

@@ -172,17 +172,8 @@ def test_a_vector_of_another_length_leaves_the_words(note_index: NoteIndex) -> N
     assert answer.results == by_words(note_index).results
 
 
-def test_before_any_vector_is_there_the_words_answer(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=("main", "/workspace"))
-    store.documents.put([indexed("a.md", "the walrus sleeps")], "r")
-    answer = NoteIndex(store).searcher(OfflineEmbedder()).search(ask("walrus"))
-    assert (answer.mode, answer.degraded, len(answer)) == ("keyword", "no chunk has a vector yet", 1)
-    store.admin.close()
-
-
 # Four letters, as many as in "mode".
 KOREAN = "다크모드"
-CHINESE = "深色模式"
 
 
 def test_a_query_in_a_script_that_the_offline_table_does_not_know_is_answered_by_words(workspace: Workspace) -> None:
@@ -207,23 +198,6 @@ def test_a_query_half_in_such_a_script_trusts_meaning_half(workspace: Workspace)
     mixed = memory.search(f"mode {KOREAN}", min_score=0, explain=True)
     assert values_of(mixed[0])["vectorWeight"] == pytest.approx(values_of(full[0])["vectorWeight"] / 2, abs=1e-4)
     assert (mixed.mode, mixed[0].path) == ("hybrid", "memory/k.md")
-
-
-def test_a_query_in_chinese_trusts_words_too_even_in_vector_mode(workspace: Workspace) -> None:
-    for path, text in NOTES.items():
-        workspace.write(f"memory/{path}", text)
-    memory = workspace.memory()
-    usual = memory.search(CHINESE, explain=True)
-    alone = memory.search(CHINESE, mode="vector", explain=True)
-    assert (usual.mode, usual[0].path) == ("hybrid", "memory/c.md")
-    assert (alone.mode, alone[0].path) == ("vector", "memory/c.md")
-    assert values_of(usual[0])["vectorWeight"] < values_of(alone[0])["vectorWeight"] < 1
-
-
-def test_an_embedder_that_reads_every_script_is_asked_in_chinese(note_index: NoteIndex) -> None:
-    embedder = HashEmbedder()
-    answer = note_index.searcher(embedder).search(ask(CHINESE))
-    assert (answer.mode, answer[0].path, embedder.queries) == ("hybrid", "c.md", [CHINESE])
 
 
 @pytest.mark.parametrize("mode", MODES)

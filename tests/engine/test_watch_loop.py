@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -164,12 +163,6 @@ def test_where_no_event_tells_of_a_change_a_small_share_of_the_time_is_spent_on_
     assert script.synced == [0, 0.01, 4.02, 9.02, 13.03]
 
 
-def test_every_sync_puts_the_next_look_off(script: Script) -> None:
-    script.touch(40, 59)
-    script.run_for(125)
-    assert script.synced == [0, 0, 42, 61, 121]
-
-
 def test_a_change_just_before_a_look_is_part_of_it(script: Script) -> None:
     script.touch(59)
     script.run_for(100)
@@ -245,20 +238,6 @@ def test_new_folders_are_watched_and_looked_at_once_more(script: Script) -> None
     assert script.loop.health["folders"] == 3
 
 
-def test_a_failure_in_the_second_look_is_tried_again_too(script: Script) -> None:
-    def answer() -> SyncReport:
-        if len(script.synced) == 3:
-            script.is_new = True
-        if len(script.synced) == 4:
-            raise StoreBusy("Somebody writes.")
-        return NOTHING
-
-    script.answer = answer
-    script.touch(10)
-    script.run_for(30)
-    assert script.synced == [0, 0, 12, 12, 15]
-
-
 def test_what_keeps_changes_from_being_noticed_is_told_once(script: Script) -> None:
     script.problem, script.is_new = "too many folders", False
     script.at(70, lambda: setattr(script, "problem", "something else"))
@@ -285,12 +264,6 @@ def test_whoever_is_told_to_stop_syncs_no_more(script: Script) -> None:
     assert script.synced == [0, 0]
     assert script.is_closed
     script.loop.stop()
-
-
-def test_whoever_is_told_to_stop_when_a_sync_is_due_does_not_make_it(script: Script) -> None:
-    script.touch(10)
-    script.run_for(12)
-    assert script.synced == [0, 0]
 
 
 class Waiting:
@@ -403,25 +376,6 @@ def test_where_nothing_is_to_be_followed_nobody_does(workspace: Workspace) -> No
     memory.watch()
     assert threading.active_count() == before
     assert watcher_of(memory) == {"running": False}
-
-
-def test_a_first_sync_that_fails_is_tried_again_soon(script: Script) -> None:
-    script.answer = Failing(script, dict.fromkeys((1, 2), StoreBusy("Somebody writes.")))
-    script.run_for(30)
-    assert len(script.synced) > 2
-    assert script.loop.health["error"] == ""
-
-
-def test_a_workspace_that_has_never_been_indexed_is_followed(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.engine.watch_loop._TAKEOVER_S", 0.05)
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.watch()
-    index = Path(memory.settings.index_path)
-    assert until(index.exists)
-    assert until(lambda: memory.status().files == 1)
 
 
 def test_whoever_is_told_to_stop_ends_a_long_sync_where_it_can_be_taken_up_again(

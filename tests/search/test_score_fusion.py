@@ -42,6 +42,10 @@ def test_a_rarer_word_counts_no_less_for_the_meaning(one: int, other: int) -> No
     assert 0.3 < weights["pool"] <= weights["walrus"] <= 1
 
 
+def test_a_word_found_only_as_a_beginning_counts_fully() -> None:
+    assert word_weights([matched("configurat", 500, loose=True)], 500) == {"configurat": 1.0}
+
+
 def test_the_range_of_an_unknown_embedder_is_measured_and_few_chunks_prove_little() -> None:
     few, many = (measure_traits(Traits(measured=True), 0.7, count) for count in (0, 100_000))
     assert [few.unrelated, few.related] == pytest.approx([0.2, 0.64])

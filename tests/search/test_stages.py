@@ -75,6 +75,10 @@ def best(candidates: list[Candidate]) -> Candidate:
     return max(candidates, key=lambda entry: entry.worth)
 
 
+def test_a_chunk_that_holds_nothing_of_the_query_has_no_passage() -> None:
+    assert find_passages([candidate(text="a quagga", strength=0.0)], context()) == []
+
+
 # prefer_speakers
 
 TALK = "Anna: the walrus sleeps\nBen: the walrus sleeps\nAnna: hello\nBen: hello"
