@@ -24,7 +24,7 @@ from mdrecall.types.documents import EmbedInput
 from tests.conftest import examples
 from training import corpus, dictionaries
 from training import languages as making
-from training.add_language import add_language, inflect
+from training.add_language import add_language
 from training.glosses import Entry, Table, make_word_file, pack_record
 
 WORDS = Path(embedder.__file__).parent / "words"
@@ -232,18 +232,6 @@ def test_a_word_is_closest_to_itself_and_simplified_is_close_to_traditional() ->
     assert cosine("会议记录", "會議記錄") > 0.6
 
 
-def test_a_name_that_no_dictionary_has_is_found_by_its_characters() -> None:
-    assert cosine("贾里德·艾伦是谁", "贾里德·艾伦打防守端锋") > cosine("贾里德·艾伦是谁", "王小明打中锋") + 0.2
-
-
-def test_english_words_that_another_language_has_too_keep_their_meaning() -> None:
-    plain = OFFLINE.embed_query("the gift was also in the rat trap", {})
-    pieces = TABLE
-    words = ["the", "gift", "was", "also", "in", "the", "rat", "trap"]
-    total = sum(pieces.rows[list(pieces.pieces[word])].sum(0) for word in words)
-    assert array("f", plain).tolist() == pytest.approx((total / numpy.linalg.norm(total)).tolist(), abs=1e-5)
-
-
 def test_a_compound_means_its_parts() -> None:
     german = WordFile(str(WORDS / "de.words"))
     assert split_compound(german, "zahnarzttermin") == [german.find("zahnarzt"), german.find("termin")]
@@ -298,13 +286,6 @@ def test_a_file_that_the_user_added_is_read_and_changes_the_fingerprint(tmp_path
     assert numpy.dot(asked, near) > numpy.dot(asked, far) + 0.2
 
 
-def test_foreign_words_lack_the_direction_that_frequent_words_have_in_common() -> None:
-    common = numpy.array(OFFLINE._common)
-    assert numpy.linalg.norm(common) == pytest.approx(1.0)
-    german, english = (array("f", OFFLINE.embed_query(text, {})) for text in ("Zahnarzt Rechnung", "dentist bill"))
-    assert abs(numpy.dot(german, common)) < 0.1 < abs(numpy.dot(english, common))
-
-
 # --- translated words
 
 
@@ -337,13 +318,6 @@ def test_a_single_character_counts_less_than_a_word() -> None:
     assert 0 < share("cat", "猫在哪里") < share("dentist", "牙医在哪里")
 
 
-def test_many_texts_hold_what_each_holds() -> None:
-    texts = ["牙医", "Dentist", "歯医者の予約", "", "看牙医还是看医生", "😀" * 3]
-    assert OFFLINE.translated_shares("dentist appointment", texts) == [
-        share("dentist appointment", text) for text in texts
-    ]
-
-
 @settings(deadline=None)
 @given(st.lists(st.text(characters, max_size=90), min_size=1, max_size=5), st.integers(1, 8))
 def test_texts_are_scanned_alike_with_and_without_numpy(texts: list[str], longest: int) -> None:
@@ -358,22 +332,6 @@ def test_a_language_in_hangul_is_translated_with_its_endings(tmp_path: Path) -> 
     first, second = korean.translated_shares("when is the meeting", notes)
     assert first > second == 0
     assert korean.translated_shares("예약을 취소해 주세요", ["the reservation", "the meeting"]) == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("word", "forms"),
-    [
-        ("마시다", {"마시", "마셔", "마셨", "마신", "마실", "마십"}),
-        ("하다", {"하", "해", "했", "한", "할", "합"}),
-        ("오다", {"오", "와", "왔", "온", "올", "옵"}),
-        ("가다", {"가", "갔", "간", "갈", "갑"}),
-        ("먹다", {"먹"}),
-        ("회의", set()),
-        ("다", set()),
-    ],
-)
-def test_korean_verbs_are_inflected(word: str, forms: set[str]) -> None:
-    assert set(inflect(word)) == forms
 
 
 def test_a_dictionary_of_korean_knows_particles_and_inflected_forms(tmp_path: Path) -> None:

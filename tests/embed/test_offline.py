@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.embed.offline import OfflineEmbedder, embedder
-from mdrecall.embed.offline import languages as pieces_module
-from mdrecall.embed.offline.languages import MAX_WORD_CHARS, Found, Pieces, find_words, fold_texts, split_texts
+from mdrecall.embed.offline.languages import MAX_WORD_CHARS, Found, Pieces, fold_texts, split_texts
 from mdrecall.errors import ModelFileError, install_command
 from mdrecall.store.vectors import to_int8
 from mdrecall.text.markdown import split_passages
@@ -87,37 +86,6 @@ def test_words_are_cut_as_the_package_tokenizers_cuts_them(
     assert list(unnumbered()[word]) == list(Pieces(VOCABULARY)[word]) == ([] if theirs == unknown else theirs)
 
 
-def test_words_are_cut_into_the_longest_known_pieces() -> None:
-    pieces = Pieces("un\n##aff\n##able\n##a\nunaffected\n##b")
-    assert pieces["unaffable"] == (0, 1, 2)
-    assert pieces["unaffab"] == (0, 1, 3, 5)
-    assert pieces["unaffx"] == pieces["able"] == ()
-    assert pieces["a" * (MAX_WORD_CHARS + 1)] == ()
-
-
-def test_pieces_are_the_same_before_and_after_all_are_numbered() -> None:
-    some = ["garden", "un", "unaffable", "telecommunications", "zzqx", "a" * 60, "ing", "river", "2026", "kubernetes"]
-    numbered = Pieces(VOCABULARY)
-    for number in range(100):
-        numbered.is_whole(str(number))
-    assert [unnumbered()[word] for word in some] == [numbered[word] for word in some]
-    assert [unnumbered().is_whole(word) for word in some] == [numbered.is_whole(word) for word in some]
-    assert max(len(piece.removeprefix("##")) for piece in VOCABULARY.split("\n")) == pieces_module._LONGEST
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Crème Brûlée, 2 of them!", ["creme", "brulee", "2", "of", "them"]),
-        ("深色 mode", ["mode"]),
-        ("… — !", []),
-        ("", []),
-    ],
-)
-def test_words_are_folded_latin_ones(text: str, expected: list[str]) -> None:
-    assert find_words(fold(text)) == expected
-
-
 @given(st.lists(st.text(), min_size=1, max_size=5))
 def test_texts_that_are_folded_together_are_the_same_as_alone(texts: list[str]) -> None:
     bare = [text.replace("\1", " ") for text in texts]
@@ -125,11 +93,6 @@ def test_texts_that_are_folded_together_are_the_same_as_alone(texts: list[str]) 
     assert OFFLINE._languages.tokens(fold_texts(texts), Found()) == [
         word for text in bare for word in (*OFFLINE._languages.tokens(fold(text), Found()), "\1")
     ]
-
-
-def test_a_text_of_more_words_than_fit_into_32_bits_has_its_direction() -> None:
-    many = embed("", title="walrus " * 5_000).vector
-    assert numbers(many) == pytest.approx(numbers(embed("", title="walrus").vector), abs=1e-6)
 
 
 def test_the_table_is_the_one_that_the_card_describes() -> None:
@@ -171,24 +134,11 @@ def test_a_note_is_embedded_alike_alone_and_among_others(texts: list[str]) -> No
     ]
 
 
-def test_no_notes_give_no_vectors() -> None:
-    assert OFFLINE.embed_chunks([]) == []
-
-
 @pytest.mark.parametrize("text", ["", "\n\n", "배포 전략", "สวัสดี", "… — !", "a" * 101])
 def test_what_has_no_known_word_has_a_vector_without_length(text: str) -> None:
     made = embed(text)
     assert OFFLINE.embed_query(text, {}) == made.vector == bytes(4 * OFFLINE.dimensions)
     assert not any(made.passages)
-
-
-def test_a_text_between_others_that_say_nothing_keeps_its_vector() -> None:
-    empty, walrus, korean = OFFLINE.embed_chunks(
-        [EmbedInput("", ""), EmbedInput("", "walrus"), EmbedInput("", "배포 전략")]
-    )
-    assert not any(empty.vector)
-    assert not any(korean.vector)
-    assert cosine(walrus.vector, OFFLINE.embed_query("walrus", {})) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_megabyte_of_text_has_a_vector_and_all_its_passages() -> None:
@@ -208,13 +158,6 @@ def test_passages_point_where_their_own_text_does() -> None:
     assert cosine(rows[0].tobytes(), rows[1].tobytes()) < 0.6
 
 
-def test_the_title_counts_for_the_whole_but_not_for_the_passages() -> None:
-    plain, titled = embed("it sleeps on the ice"), embed("it sleeps on the ice", title="walrus")
-    walrus = OFFLINE.embed_query("walrus", {})
-    assert cosine(titled.vector, walrus) > cosine(plain.vector, walrus)
-    assert titled.passages == plain.passages
-
-
 def test_a_word_of_more_weight_draws_the_query_to_it() -> None:
     walrus, invoice = (OFFLINE.embed_query(word, {}) for word in ("walrus", "invoice"))
     even = OFFLINE.embed_query("walrus invoice", {})
@@ -225,16 +168,6 @@ def test_a_word_of_more_weight_draws_the_query_to_it() -> None:
     assert numbers(OFFLINE.embed_query("walrus invoice", {"walrus": 3.0, "invoice": 3.0})) == pytest.approx(
         numbers(even), abs=1e-6
     )
-
-
-def test_words_of_like_meaning_are_nearer_than_others() -> None:
-    for word, alike, other in (
-        ("doctor", "physician", "invoice"),
-        ("car", "vehicle", "poem"),
-        ("happy", "glad", "server"),
-    ):
-        asked = OFFLINE.embed_query(word, {})
-        assert cosine(asked, embed(alike).vector) > cosine(asked, embed(other).vector) + 0.1, word
 
 
 @pytest.mark.parametrize("name", ["model.json", "pieces.txt", "rows.i8", "scales.f32", "words"])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mdrecall.embed.models import UnexpectedAnswer
-from mdrecall.embed.remote import client as module
 from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join
 from mdrecall.embed.remote.providers import bearer_header, google_header, read_openai_rows
 from mdrecall.errors import (
@@ -127,19 +126,6 @@ def test_a_time_out_is_not_asked_again(fault: Fault) -> None:
         assert stand_in.connections <= 1
 
 
-def test_nobody_there_is_asked_again_and_named(clock: Clock) -> None:
-    words = r"127\.0\.0\.1:\d+ cannot be reached: Connection refused\.$"
-    with serving(url=faults.dead_url()) as (_, server), pytest.raises(EmbedderUnavailable, match=words):
-        ask(server)
-    assert clock.slept == [0.5, 1.0, 2.0]
-
-
-def test_the_longest_wait_is_limited_and_no_two_clients_come_back_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = [module._backoff(attempt) for attempt in range(50)]
-    assert max(waits) <= 1.2 * module._MAX_WAIT_S
-    assert len({module._backoff(0) for _ in range(20)}) > 1
-
-
 @pytest.mark.parametrize("fault", [faults.rate_limited(7), faults.status(503, b"", {"Retry-After": "7"})], ids=named)
 def test_a_server_that_says_when_to_come_back_is_heeded(clock: Clock, fault: Fault) -> None:
     with serving(fault) as (_, server):
@@ -186,13 +172,6 @@ def test_a_stand_in_leaves_no_pause_to_the_next_one_on_its_port(clock: Clock) ->
         ask(server)
     with pytest.raises(EmbedderUnavailable, match="cannot be reached"):
         ask(server_for(stand_in), ONCE)
-
-
-def test_a_query_does_not_wait_longer_than_it_may(clock: Clock) -> None:
-    with serving(faults.rate_limited(5)) as (stand_in, server):
-        with pytest.raises(RateLimited, match="returned status 429"):
-            ask(server, RetryPolicy(3.0, retries=2, is_total=True))
-        assert (len(stand_in.requests), clock.slept) == (1, [])
 
 
 def test_whoever_asks_the_same_host_waits_too(clock: Clock) -> None:
@@ -254,16 +233,6 @@ def test_configured_headers_are_added_and_win_over_the_key() -> None:
 )
 def test_paths_are_joined_to_the_base_and_its_query_stays_last(url: str, path: str, joined: str) -> None:
     assert join(url, path) == joined
-
-
-def test_a_file_is_given_line_by_line() -> None:
-    with serving(faults.status(200, b"one\n\ntwo\nthree"), faults.error(404), faults.truncated_body()) as (_, server):
-        assert list(server.stream_lines("/files/a/content", policy=ONCE)) == [b"one", b"", b"two", b"three"]
-        with pytest.raises(WrongAnswer, match="returned status 404"):
-            list(server.stream_lines("/files/a/content", policy=ONCE))
-        with pytest.raises(EmbedderUnavailable) as caught:
-            list(server.stream_lines("/embeddings", policy=ONCE))
-        assert KEY not in everything_said(caught.value)
 
 
 def test_an_interrupt_ends_a_download() -> None:
@@ -337,8 +306,3 @@ def test_index_numbers_that_are_not_those_of_the_texts_are_not_believed(numbers:
     data = [{"index": number, "embedding": [1.0]} for number in numbers]
     with pytest.raises(UnexpectedAnswer, match="index numbers"):
         read_openai_rows({"data": data})
-
-
-def test_without_index_numbers_the_order_counts() -> None:
-    data = [{"embedding": [1.0]}, {"embedding": [2.0]}]
-    assert read_openai_rows({"data": data}) == [[1.0], [2.0]]

@@ -9,7 +9,7 @@ from mdrecall.embed.remote import embedder as module
 from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.engine.chunk_embedder import embed_inputs, pack_requests
+from mdrecall.engine.chunk_embedder import embed_inputs
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types.documents import EmbedInput, Secret
 from tests.embed.asking import Clock, address_of, asking, embed
@@ -81,12 +81,6 @@ def test_configured_input_types_are_sent(kind: Kind) -> None:
         assert sent == [(["one"], "note"), (["two"], "ask")]
 
 
-def test_a_model_with_input_types_gets_no_prompts_of_ours() -> None:
-    for types, text in ((("", ""), "search_document: one"), (("", "note"), "one")):
-        embedder = made(provider="openai-compatible", model="nomic-embed-text", input_types=types)
-        assert embedder.render_text(EmbedInput("", "one")) == text
-
-
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -148,21 +142,6 @@ def test_geminis_key_may_be_a_token_in_json() -> None:
         assert "x-goog-api-key" not in server.requests[0].headers
 
 
-def test_an_ollama_without_the_model_says_so() -> None:
-    with ProviderServer("ollama") as server, asking(server, model="absent") as embedder:
-        with pytest.raises(WrongAnswer, match="not found, try pulling it first") as caught:
-            embedder.embed_query("one", {})
-        assert "memorySearch.model (absent)" in caught.value.hint
-
-
-@pytest.mark.parametrize("kind", OPENAI_LIKE)
-def test_answers_out_of_order_are_put_in_order(kind: Kind) -> None:
-    with ProviderServer(kind, dimensions=8, faults=Script([faults.shuffled()])) as server, asking(server) as embedder:
-        assert [numbers(each) for each in embed(embedder, "one", "two", "six")] == [
-            plain(text) for text in ("one", "two", "six")
-        ]
-
-
 WRONG = [
     faults.too_few(),
     faults.too_many(),
@@ -190,29 +169,6 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error_and_nothing_of_it_
         with pytest.raises(WrongAnswer) as caught:
             embed(embedder, "one", "two")
         assert embedder.client.endpoint.host in str(caught.value)
-
-
-def test_what_is_said_in_an_error_with_status_200_is_passed_on() -> None:
-    fault = faults.wrong_shape({"error": {"message": "The model is\nloading.", "code": 503}})
-    with ProviderServer("openai", faults=Script([fault])) as server, asking(server) as embedder:
-        with pytest.raises(WrongAnswer) as caught:
-            embedder.embed_query("one", {})
-        assert "'The model is loading.'" in str(caught.value)
-
-
-def test_vectors_of_another_length_than_the_stored_ones_are_refused() -> None:
-    with ProviderServer("openai", dimensions=8) as server, asking(server) as embedder:
-        embedder.prepare(16)
-        assert server.requests == []
-        with pytest.raises(WrongAnswer, match="of 8 numbers instead of 16 as before") as caught:
-            embed(embedder, "one")
-        assert "with force" in caught.value.hint
-
-
-def test_without_stored_vectors_their_length_is_learnt_from_a_word() -> None:
-    with ProviderServer("gemini", dimensions=8) as server, asking(server) as embedder:
-        embedder.prepare(0)
-        assert (embedder.dimensions, server.embedded_texts()) == (8, ["ping"])
 
 
 def refusing(part: str) -> Fault:
@@ -253,30 +209,10 @@ def test_what_is_too_long_is_split_until_it_is_taken() -> None:
     assert sorted(sent) == sorted("".join(texts))
 
 
-def test_one_text_that_is_never_taken_leaves_the_others_theirs() -> None:
-    with ProviderServer("openai", dimensions=8, faults=Script([refusing("bad")])) as server, asking(server) as embedder:
-        found = embed_inputs(embedder, [EmbedInput("", text) for text in ("one", "bad", "two", "six")])
-        assert [made is not None for made in found] == [True, False, True, True]
-
-
-def test_requests_are_filled_up_to_what_the_provider_takes() -> None:
-    with ProviderServer("openai") as server, asking(server) as embedder:
-        wanted = {bytes([number]): EmbedInput("", "x" * 4000) for number in range(130)}
-        sizes = [len(group) for group in pack_requests(wanted, embedder.traits)]
-    assert sizes == [64, 64, 2]
-    assert embedder.traits.host == embedder.client.endpoint.host
-
-
 @pytest.mark.parametrize("text", ["", "  \n", "\ud800 half a pair", "\0"])
 def test_any_text_is_sent_as_something_that_servers_take(text: str) -> None:
     with ProviderServer("openai", dimensions=8) as server, asking(server) as embedder:
         assert len(embed(embedder, text)[0]) == 32
-
-
-def test_no_texts_are_not_asked_for() -> None:
-    with ProviderServer("openai") as server, asking(server) as embedder:
-        assert embedder.embed_chunks([]) == []
-        assert server.requests == []
 
 
 def made(**changes: Any) -> RemoteEmbedder:

@@ -97,26 +97,12 @@ def test_nothing_outside_the_collections_is_ever_shown(qmd_workspace: QmdWorkspa
     assert any("link" in issue.problem for issue in answer.issues)
 
 
-def test_a_search_without_a_hit_says_so(qmd_workspace: QmdWorkspace) -> None:
-    qmd_workspace.faulty(out="[]")
-    answer = qmd_workspace.memory().search("helicopter")
-    assert (answer.reason, answer.backend) == ("no_match", "qmd")
-    assert answer.action
-
-
 def test_a_least_score_counts_only_if_it_is_given(qmd_workspace: QmdWorkspace) -> None:
     memory = qmd_workspace.memory()
     assert len(memory.search("Ana")) == 2
     answer = memory.search("Ana", min_score=1.0)
     assert answer.reason == "below_min_score"
     assert "memory" in answer.action.lower()
-
-
-def test_blank_and_wordless_questions_are_told_apart(qmd_workspace: QmdWorkspace) -> None:
-    memory = qmd_workspace.memory()
-    with pytest.raises(QueryError):
-        memory.search("  ")
-    assert memory.search("?!").reason == "no_searchable_words"
 
 
 def test_limits_are_kept(qmd_workspace: QmdWorkspace) -> None:
@@ -278,27 +264,6 @@ def test_a_conversation_sees_what_it_may_of_the_exported_transcripts(
     assert ("sessions-main" in collections) == bool(seen)
 
 
-def test_what_changed_is_indexed_before_the_answer(qmd_workspace: QmdWorkspace) -> None:
-    memory = qmd_workspace.memory()
-    memory.search(QUESTION)
-    memory.search(QUESTION)
-    assert qmd_workspace.qmd
-    assert qmd_workspace.qmd.calls.count(["update"]) == 1
-    qmd_workspace.workspace.write("memory/new.md", "new")
-    answer = memory.search(QUESTION)
-    assert qmd_workspace.qmd.calls.count(["update"]) == 2
-    assert answer.stale == ""
-
-
-def test_an_update_that_fails_does_not_stop_the_search(qmd_workspace: QmdWorkspace) -> None:
-    assert qmd_workspace.qmd
-    qmd_workspace.qmd.reply("update", code=1, err="Error: no space left")
-    answer = qmd_workspace.memory().search(QUESTION)
-    assert answer.backend == "qmd"
-    assert answer.stale
-    assert any("no space left" in issue.problem for issue in answer.issues)
-
-
 def test_vectors_are_not_asked_for_where_there_are_none(qmd_workspace: QmdWorkspace) -> None:
     answer = qmd_workspace.memory().search(QUESTION, mode="vector")
     assert answer.mode == "keyword"
@@ -326,14 +291,6 @@ def test_by_meaning_qmds_lines_stay_and_scores_are_on_the_scale_of_the_builtin_b
     assert foreign.confidence == "low"
     assert foreign.caution
     assert qmd_workspace.memory().probe_vectors()
-
-
-def test_a_file_that_is_no_markdown_is_told(qmd_workspace: QmdWorkspace) -> None:
-    qmd_workspace.workspace.write("memory/plan.txt", "Ana and billing")
-    qmd_workspace.answering(["memory/plan.txt", "memory/2026-01-14.md"])
-    answer = qmd_workspace.memory().search(QUESTION)
-    assert [result.path for result in answer] == ["memory/2026-01-14.md"]
-    assert any(issue.path == "memory/plan.txt" for issue in answer.issues)
 
 
 def test_files_are_read_as_the_builtin_backend_reads_them_and_by_collection(qmd_workspace: QmdWorkspace) -> None:
@@ -423,15 +380,6 @@ def test_check_reset_and_files_are_of_qmds_index(qmd_workspace: QmdWorkspace) ->
     assert not qmd_workspace.database.exists()
     assert memory.check() == ("qmd has not built an index yet.",)
     assert (qmd_workspace.workspace.path / "MEMORY.md").exists()
-
-
-def test_without_an_index_and_without_notes_it_says_what_to_do(qmd_workspace: QmdWorkspace) -> None:
-    for name in NOTES:
-        (qmd_workspace.workspace.path / name).unlink()
-    qmd_workspace.fill({})
-    answer = qmd_workspace.memory().search("x1")
-    assert answer.reason == "index_empty"
-    assert "MEMORY.md" in answer.action
 
 
 def test_a_search_can_be_limited_to_tags_paths_and_collections(qmd_workspace: QmdWorkspace) -> None:

@@ -130,31 +130,11 @@ def test_an_older_or_other_name_for_the_same_files_is_changed_and_nothing_is_rea
     assert agent_home.database.hashes()["memory-dir-main", "a.md"] == before
 
 
-def test_an_older_name_for_other_files_stays(agent_home: AgentHome) -> None:
-    agent_home.bind("memory-root", Path("/elsewhere"), "MEMORY.md")
-    program = Scripted()
-    agent_home.collections(program).ensure()
-    assert program.names() == ["collection add"] * 3
-
-
-def test_what_another_process_has_just_added_is_no_failure(agent_home: AgentHome) -> None:
-    taken = ProgramFailed("no", code=1, output="Collection 'memory-root-main' already exists.\nUse a different name")
-    assert agent_home.collections(Scripted(collection_add=[taken])).ensure() == ()
-
-
 def test_only_qmds_own_words_count_as_already_there(agent_home: AgentHome) -> None:
     other = ProgramFailed("a file exists in the way", code=1, output="EEXIST: file already exists, mkdir '/x'")
     issues = agent_home.collections(Scripted(collection_add=[other])).ensure()
     assert [issue.path for issue in issues] == ["memory-root-main"]
     assert "a file exists in the way" in issues[0].problem
-
-
-def test_one_that_fails_does_not_stop_the_others(agent_home: AgentHome) -> None:
-    program = Scripted(collection_add=[ProgramFailed("no", code=1, output="SqliteError")])
-    collections = agent_home.collections(program)
-    assert [issue.path for issue in collections.ensure()] == ["memory-root-main"]
-    assert program.names() == ["collection add"] * 3
-    assert collections.issues
 
 
 def test_a_qmd_that_fails_for_all_of_them_is_a_failure(agent_home: AgentHome) -> None:
@@ -184,40 +164,10 @@ def test_a_folder_of_somebody_else_is_not_made_but_told_and_tried_again(agent_ho
     assert program.names() == ["collection add"]
 
 
-def test_one_whose_new_folder_is_missing_keeps_what_it_has(agent_home: AgentHome) -> None:
-    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "~/new", "name": "n"}])
-    agent_home.bind("n-main", Path("/old"), "x.md")
-    program = Scripted()
-    agent_home.collections(program).ensure()
-    assert program.calls == []
-
-
-def test_a_first_reading_that_takes_too_long_goes_on_with_the_next_update(agent_home: AgentHome) -> None:
-    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "~", "name": "n"}])
-
-    def slow(_: object) -> str:
-        agent_home.bind("n-main", agent_home.home)
-        raise ProgramTimedOut("slow")
-
-    assert agent_home.collections(Scripted(collection_add=[slow])).ensure() == ()
-    Path(agent_home.database.path).unlink()
-    with pytest.raises(ProgramTimedOut, match="slow"):
-        agent_home.collections(Scripted(collection_add=[ProgramTimedOut("slow")])).ensure()
-
-
 def test_a_link_in_place_of_the_root_file_is_told(agent_home: AgentHome) -> None:
     (agent_home.workspace / "MEMORY.md").symlink_to(agent_home.home / "elsewhere.md")
     issues = agent_home.collections(Scripted()).ensure()
     assert [os.path.basename(issue.path) for issue in issues] == ["MEMORY.md"]
-
-
-def test_rebuilding_leaves_what_has_gone(agent_home: AgentHome) -> None:
-    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "~/here"}, {"path": "~/gone"}])
-    (agent_home.home / "here").mkdir()
-    missing = ProgramFailed("no", code=1, output="Collection not found: custom-1-main\nRun 'qmd collection list'")
-    program = Scripted(collection_remove=[missing])
-    assert agent_home.collections(program).rebuild() == ()
-    assert program.names() == ["collection remove", "collection add"]
 
 
 def test_a_damaged_index_is_set_aside_and_told(agent_home: AgentHome) -> None:

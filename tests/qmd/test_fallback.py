@@ -11,7 +11,6 @@ import pytest
 from mdrecall.engine.fallback import Breaker, FallbackBackend
 from mdrecall.errors import (
     BackendNotReady,
-    BackendUnavailable,
     CorruptIndex,
     ProgramFailed,
     ProgramMissing,
@@ -61,14 +60,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     made.close()
 
 
-def test_while_qmd_answers_nobody_else_is_asked(desk: Desk) -> None:
-    backend = desk.backend()
-    answer = backend.search(SearchRequest("x"))
-    assert answer[0].path == "qmd"
-    assert answer.answered_for is None
-    assert desk.opened == 0
-
-
 def test_when_qmd_cannot_answer_the_same_search_is_made_by_builtin(desk: Desk) -> None:
     desk.qmd.error = BROKEN
     answer = desk.backend().search(SearchRequest("x"))
@@ -90,13 +81,6 @@ def test_after_a_failure_qmd_is_left_alone_for_a_while(desk: Desk) -> None:
     assert again.answered_for.since < again.answered_for.next_try
 
 
-def test_a_mistake_in_the_program_is_not_swallowed(desk: Desk) -> None:
-    desk.qmd.error = TypeError("a bug")
-    with pytest.raises(TypeError):
-        desk.backend().search(SearchRequest("x"))
-    assert desk.opened == 0
-
-
 def test_a_denied_search_is_asked_of_nobody_even_while_qmd_is_down(desk: Desk) -> None:
     refusal = SearchAnswer((), reason="scope_denied", action="no")
     backend = desk.backend(deny=lambda key: refusal if key == "group" else None)
@@ -112,14 +96,6 @@ def test_when_both_fail_the_one_of_the_settings_is_told(desk: Desk) -> None:
     with pytest.raises(ProgramFailed) as raised:
         desk.backend().search(SearchRequest("x"))
     assert isinstance(raised.value.__cause__, CorruptIndex)
-
-
-def test_the_index_that_answers_comes_first(desk: Desk) -> None:
-    backend = desk.backend()
-    assert [index.sizes()[0][0] for index in backend.indexes()] == ["qmd", "builtin"]
-    desk.qmd.error = BROKEN
-    backend.search(SearchRequest("x"))
-    assert [index.sizes()[0][0] for index in backend.indexes()] == ["builtin", "qmd"]
 
 
 def test_a_sync_that_fails_is_made_by_builtin_and_told_and_is_no_failed_search(desk: Desk) -> None:
@@ -215,15 +191,6 @@ def test_a_search_that_the_closing_ends_is_no_failure_and_opens_nothing(desk: De
     assert (desk.opened, list(desk.path.iterdir())) == (0, [])
 
 
-def test_after_the_closing_nothing_is_opened_any_more(desk: Desk) -> None:
-    desk.qmd.error = BROKEN
-    backend = desk.backend()
-    backend.close()
-    with pytest.raises(BackendUnavailable):
-        backend.search(SearchRequest("x"))
-    assert desk.opened == 0
-
-
 def test_what_builtin_is_doing_is_hurried_before_it_is_waited_for(desk: Desk) -> None:
     backend = desk.backend()
     backend.start()
@@ -265,16 +232,6 @@ def test_a_process_that_answers_once_asks_again_for_what_is_told_at_once(desk: D
     desk.qmd.error = None
     assert desk.backend(one_shot=True).search(SearchRequest("x")).answered_for is None
     assert desk.backend(one_shot=True).status().fallback is None
-
-
-def test_builtin_is_made_ready_in_the_background(desk: Desk) -> None:
-    desk.backend().start()
-    assert until(lambda: desk.builtin.asked == ["warm"])
-
-
-def test_a_process_that_answers_once_makes_nothing_ready(desk: Desk) -> None:
-    desk.backend(one_shot=True).start()
-    assert desk.opened == 0
 
 
 def test_an_outage_that_another_process_has_seen_is_tried_in_the_background(desk: Desk) -> None:

@@ -8,15 +8,12 @@ import apsw
 import pytest
 
 from mdrecall.errors import (
-    BackendUnavailable,
     ProgramBusy,
-    ProgramFailed,
-    ProgramStopped,
     ProgramTimedOut,
 )
 from mdrecall.extras.qmd.collections import export_dir
 from mdrecall.extras.qmd.export import SessionExport
-from mdrecall.extras.qmd.process import Output, Program
+from mdrecall.extras.qmd.process import Program
 from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.locks import FileLock
 from mdrecall.sessions.openclaw import OpenClawTranscripts
@@ -57,19 +54,6 @@ def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: AgentHome
         run(bound.update(Scripted(update=[ProgramBusy("locked")] * 3), pause=pauses.append), patient=True)
 
 
-def test_any_other_failure_is_not_tried_again(bound: AgentHome) -> None:
-    program = Scripted(update=[ProgramFailed("no", code=1, output="it timed out, the database is locked, it exists")])
-    with pytest.raises(ProgramFailed):
-        run(bound.update(program, pause=lambda _: None), patient=True)
-    assert program.names() == ["update"]
-
-
-def test_what_qmd_could_not_read_is_told(bound: AgentHome) -> None:
-    said = "⚠ Skipped unreadable file: a.md (EACCES)\nSkipped 1 unreadable file(s)\n"
-    program = Scripted(update=[Output("", said, 0)])
-    assert run(bound.update(program)) == ("", (Issue("a.md (EACCES)", "was skipped by qmd: unreadable file"),))
-
-
 def test_whether_files_have_changed_is_known_in_another_process_too(bound: AgentHome) -> None:
     assert bound.update(Scripted()).is_behind()
     run(bound.update(Scripted()))
@@ -89,14 +73,6 @@ def test_whether_files_have_changed_is_known_in_another_process_too(bound: Agent
         run(bound.update(Scripted()))
 
 
-def test_files_that_qmd_does_not_look_at_do_not_count(bound: AgentHome) -> None:
-    run(bound.update(Scripted()))
-    for name in ("a.txt", ".hidden.md", ".git/a.md", "node_modules/a.md"):
-        bound.note(f"memory/{name}", "x")
-    bound.note("other.md", "x")
-    assert not bound.update(Scripted()).is_behind()
-
-
 def test_a_change_during_an_update_is_not_taken_for_read(bound: AgentHome) -> None:
     def reads(_: Stop) -> str:
         bound.note("memory/late.md", "# Late")
@@ -104,13 +80,6 @@ def test_a_change_during_an_update_is_not_taken_for_read(bound: AgentHome) -> No
 
     update = bound.update(Scripted(update=[reads]))
     run(update)
-    assert update.is_behind()
-
-
-def test_a_failed_update_leaves_it_behind(bound: AgentHome) -> None:
-    update = bound.update(Scripted(update=[ProgramTimedOut("slow")]))
-    with pytest.raises(ProgramTimedOut):
-        run(update)
     assert update.is_behind()
 
 
@@ -164,23 +133,6 @@ def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(boun
     assert program.calls == []
 
 
-def test_waiting_for_another_process_can_be_stopped(bound: AgentHome) -> None:
-    lock = FileLock(str(bound.state_dir / "update.lock"))
-    bound.state_dir.mkdir()
-    assert lock.acquire(0, "updating qmd")
-    try:
-        with pytest.raises(ProgramStopped):
-            run(bound.update(Scripted()), stop=lambda: True)
-    finally:
-        lock.release()
-
-
-def test_where_nothing_can_be_written_it_is_told(bound: AgentHome) -> None:
-    bound.state_dir.write_text("in the way")
-    with pytest.raises(BackendUnavailable):
-        run(bound.update(Scripted()))
-
-
 def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(agent_home: AgentHome, qmd: Program) -> None:
     agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     for number in range(40):
@@ -218,11 +170,3 @@ def test_the_real_qmd_finds_its_index_locked_and_later_not(agent_home: AgentHome
     assert run(update, patient=True) == ("", ())
     db.close()
     assert agent_home.database.counts() == {"n-main": 2}
-
-
-def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: AgentHome) -> None:
-    path = Path(bound.database.path)
-    path.unlink()
-    path.mkdir()
-    run(bound.update(Scripted()))
-    assert path.is_dir()

@@ -17,7 +17,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.extras.qmd.process import MAX_BYTES, Output, Program, find_error_line
+from mdrecall.extras.qmd.process import Output, Program, find_error_line
 from tests.processes import PATIENCE_S, marked, runs, until
 from tests.qmd.fake_qmd import FakeQmd
 
@@ -28,13 +28,6 @@ def program_of(fake: FakeQmd, **env: str) -> Program:
 
 def run(fake: FakeQmd, *arguments: str, timeout_s: float = PATIENCE_S, quiet: bool = False) -> Output:
     return program_of(fake).run(arguments, timeout_s=timeout_s, quiet=quiet)
-
-
-def test_what_it_says_comes_back(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply("search", out="[1]\n", err="warm\n")
-    output = run(fake_qmd, "search", "x")
-    assert (output.stdout, output.stderr, output.code) == ("[1]\n", "warm\n", 0)
-    assert fake_qmd.calls == [["search", "x"]]
 
 
 def test_it_sees_only_its_own_environment_and_folder(fake_qmd: FakeQmd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,11 +45,6 @@ def test_what_it_writes_is_for_this_user_only(fake_qmd: FakeQmd) -> None:
     assert (fake_qmd.folder / "calls.jsonl").stat().st_mode & 0o077 == 0
 
 
-def test_bytes_that_are_no_text_are_replaced(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(out="a\udcff\udcc3é")
-    assert run(fake_qmd).stdout == "a\ufffd\ufffdé"
-
-
 def test_a_failure_is_one_line_with_the_rest_beside_it(fake_qmd: FakeQmd) -> None:
     trace = "file:///x/db.js:12\n    throw e;\n    ^\nSqliteError: file is not a database\n    at Database (x.js:1)\n"
     fake_qmd.reply(err=trace, code=1)
@@ -68,28 +56,11 @@ def test_a_failure_is_one_line_with_the_rest_beside_it(fake_qmd: FakeQmd) -> Non
     assert "at Database" in told.value.output
 
 
-def test_a_failure_without_words_still_tells_its_code(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(code=7)
-    with pytest.raises(ProgramFailed, match=r"^qmd ended with code 7\.$"):
-        run(fake_qmd)
-
-
-def test_unchecked_a_failure_is_an_answer(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(out="so", code=1)
-    output = program_of(fake_qmd).run([], timeout_s=PATIENCE_S, check=False)
-    assert (output.stdout, output.code) == ("so", 1)
-
-
 @pytest.mark.parametrize("words", ["code: 'SQLITE_BUSY'", "SqliteError: database is locked"])
 def test_a_locked_database_has_its_own_error(fake_qmd: FakeQmd, words: str) -> None:
     fake_qmd.reply(err=words, code=1)
     with pytest.raises(ProgramBusy, match="locked"):
         run(fake_qmd, "update")
-
-
-def test_words_about_a_lock_in_an_answer_are_no_lock(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(out="database is locked", err="SQLITE_BUSY")
-    assert run(fake_qmd).stdout == "database is locked"
 
 
 @pytest.mark.parametrize("name", ["qmd-that-is-not-there", "/not/there/qmd", ""])
@@ -129,30 +100,11 @@ def test_a_time_out_kills_it_and_what_it_started(fake_qmd: FakeQmd, child: str) 
     assert until(lambda: not any(runs(number) for number in fake_qmd.hanging + fake_qmd.children))
 
 
-def test_a_child_that_holds_the_pipes_does_not_hold_the_answer(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(out="[]", child="holds")
-    assert run(fake_qmd).stdout == "[]"
-    assert len(fake_qmd.children) == 1
-    assert until(lambda: not runs(fake_qmd.children[0]))
-
-
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_too_much_is_not_read_to_its_end(fake_qmd: FakeQmd, stream: str) -> None:
     fake_qmd.reply(flood=stream)
     with pytest.raises(ProgramUnreadable, match="400,000"):
         run(fake_qmd)
-
-
-def test_what_just_fits_is_read(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(out="é" * (MAX_BYTES // 2))
-    assert len(run(fake_qmd).stdout) == MAX_BYTES // 2
-    with pytest.raises(ProgramUnreadable):
-        run(fake_qmd.forget().reply(out="é" * (MAX_BYTES // 2) + "x"))
-
-
-def test_quietly_it_may_say_more(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply("update", flood="out", flood_lines=2000)
-    assert len(run(fake_qmd, "update", quiet=True).stdout) > MAX_BYTES
 
 
 def test_it_ends_when_it_is_to_stop(fake_qmd: FakeQmd) -> None:
@@ -190,26 +142,6 @@ def test_closing_kills_all_that_runs_and_lets_nothing_begin(fake_qmd: FakeQmd) -
     assert until(lambda: not marked(mark))
     with pytest.raises(ProgramStopped, match="closed"):
         program.run([], timeout_s=1)
-
-
-def test_several_run_at_once_and_each_gets_its_own_answer(fake_qmd: FakeQmd) -> None:
-    names = [f"q{number}" for number in range(6)]
-    for name in names:
-        fake_qmd.reply(name, out=name)
-    program = program_of(fake_qmd)
-    answers: dict[str, str] = {}
-    threads = [
-        in_thread(lambda name=name: answers.update({name: program.run([name], timeout_s=PATIENCE_S).stdout}))  # type: ignore[misc]
-        for name in names
-    ]
-    for thread, errors in threads:
-        thread.join(PATIENCE_S)
-        assert not errors
-    assert answers == {name: name for name in names}
-
-
-def test_it_does_not_wait_for_input(fake_qmd: FakeQmd) -> None:
-    assert Program(("cat",), env={"PATH": os.environ["PATH"]}, cwd="/").run([], timeout_s=PATIENCE_S).stdout == ""
 
 
 def test_the_telling_line_is_neither_warning_nor_trace() -> None:

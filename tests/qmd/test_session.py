@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import (
-    ProgramBusy,
     ProgramFailed,
-    ProgramMissing,
     ProgramStopped,
     ProgramTimedOut,
     ProgramUnreadable,
@@ -50,11 +48,6 @@ def test_one_server_answers_every_question(session: Session, fake_qmd: FakeQmd) 
     ]  # fmt: skip
 
 
-def test_an_answer_without_structure_is_its_content(session: Session, fake_qmd: FakeQmd) -> None:
-    fake_qmd.tool("get", result={"content": [{"type": "text", "text": "# Note"}]})
-    assert call(session, "get") == {"content": [{"type": "text", "text": "# Note"}]}
-
-
 def test_a_tool_that_fails_is_an_error_and_not_the_end(session: Session, fake_qmd: FakeQmd) -> None:
     fake_qmd.tool("get", result={"isError": True, "content": [{"type": "text", "text": "Document not found: x"}]})
     with pytest.raises(ProgramFailed, match="qmd mcp get failed: Document not found: x"):
@@ -66,19 +59,8 @@ def test_a_tool_that_fails_is_an_error_and_not_the_end(session: Session, fake_qm
     assert fake_qmd.calls == [["mcp"]]
 
 
-def test_a_locked_database_has_its_own_error(session: Session, fake_qmd: FakeQmd) -> None:
-    fake_qmd.tool("get", result={"isError": True, "content": [{"type": "text", "text": "database is locked"}]})
-    with pytest.raises(ProgramBusy):
-        call(session, "get")
-
-
 def test_lines_that_are_no_messages_are_passed_over(session: Session, fake_qmd: FakeQmd) -> None:
     fake_qmd.server(chatter='loading [model]\n{"half\n\n42\n"text"\n{"id": 99, "result": {}}\n{"id": null}')
-    assert call(session) == {"results": [1]}
-
-
-def test_much_complaint_does_not_block_it(session: Session, fake_qmd: FakeQmd) -> None:
-    fake_qmd.server(noise=1_000_000)
     assert call(session) == {"results": [1]}
 
 
@@ -89,23 +71,6 @@ def test_a_server_that_dies_is_told_and_started_again(session: Session, fake_qmd
     assert told.value.code == 3
     assert call(session) == {"results": [1]}
     assert fake_qmd.calls == [["mcp"], ["mcp"]]
-
-
-def test_a_server_that_cannot_start_is_told_each_time(session: Session, fake_qmd: FakeQmd) -> None:
-    fake_qmd.server(die_at_start="Error: no such index")
-    for _ in range(2):
-        with pytest.raises(ProgramFailed, match="no such index"):
-            call(session)
-    fake_qmd.server(die_at_start="")
-    assert call(session) == {"results": [1]}
-
-
-def test_a_missing_program_is_told_at_the_first_question() -> None:
-    session = Session(("/not/there/qmd",), env={})
-    session.warm_up()
-    with pytest.raises(ProgramMissing):
-        call(session)
-    session.close()
 
 
 def test_a_server_that_never_introduces_itself_is_given_up(session: Session, fake_qmd: FakeQmd) -> None:

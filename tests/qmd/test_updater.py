@@ -12,7 +12,7 @@ from mdrecall.config.settings import QmdUpdate
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
 from mdrecall.extras.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.locks import FileLock
-from mdrecall.types.sync import Progress, Stop
+from mdrecall.types.sync import Stop
 from tests.qmd.agent_home import PATIENCE_S, AgentHome, Scripted, until
 from tests.qmd.real import Tools
 
@@ -103,12 +103,6 @@ def test_a_failed_update_counts_as_none_and_is_told_until_one_works(world: World
     assert world.updater().status()["lastUpdateAt"] == "1970-01-01T00:16:40Z"
 
 
-def test_progress_is_told_at_both_ends(world: World) -> None:
-    told: list[Progress] = []
-    world.updater().run("manual", progress=told.append)
-    assert [(step.completed, step.total) for step in told] == [(0, 1), (1, 1)]
-
-
 def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World) -> None:
     go, begun = threading.Event(), threading.Event()
     world.program.replies["update"] = [holds_until(go, begun)]
@@ -150,15 +144,6 @@ def test_a_failed_update_before_a_search_is_an_issue_and_a_missing_program_an_er
         updater.catch_up(PATIENCE_S, None)
 
 
-def test_a_bug_in_an_update_before_a_search_is_raised(world: World) -> None:
-    def bug(_: Stop) -> str:
-        raise ZeroDivisionError
-
-    world.program.replies["update"] = [bug]
-    with pytest.raises(ZeroDivisionError):
-        world.updater().catch_up(PATIENCE_S, None)
-
-
 def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
     updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot_sync=True))
     updater.start()
@@ -168,13 +153,6 @@ def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
     updater = world.updater(NEVER._replace(on_boot=True))
     updater.start()
     assert begun.wait(PATIENCE_S)
-
-
-def test_a_start_that_fails_is_told_and_stops_nobody(world: World) -> None:
-    world.program.replies["update"] = [ProgramFailed("no", code=1)]
-    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot_sync=True))
-    assert updater.start() == ()
-    assert updater.status()["lastUpdateError"] == "no"
 
 
 def test_a_start_without_collections_updates_when_qmd_works_again(world: World) -> None:
@@ -215,13 +193,6 @@ def test_who_answers_once_only_binds_collections(world: World) -> None:
     assert "qmd-update" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_without_the_program_a_start_says_so(world: World) -> None:
-    world.forget_collections()
-    world.program.replies["collection add"] = [ProgramMissing("not installed")]
-    with pytest.raises(ProgramMissing):
-        world.updater().start()
-
-
 def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
     both = threading.Semaphore(0)
 
@@ -259,11 +230,6 @@ def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: Wo
     assert updater.status()["updateFailures"] == 0
 
 
-def test_whoever_asked_can_stop_it(world: World) -> None:
-    with pytest.raises(ProgramStopped):
-        world.updater().run("manual", stop=lambda: True)
-
-
 def test_it_embeds_at_first_then_when_forced_or_after_a_while(world: World) -> None:
     updater = world.updater(embeds=True)
     assert updater.run("manual").embedded
@@ -276,12 +242,6 @@ def test_it_embeds_at_first_then_when_forced_or_after_a_while(world: World) -> N
     assert world.updater(embeds=True).run("search").embedded
     world.now_s += 1_000_000
     assert not world.updater(embeds=True, embed_interval_s=0).run("search").embedded
-
-
-def test_without_vectors_it_never_embeds(world: World) -> None:
-    world.updater().run("manual", force=True)
-    assert world.program.names() == ["update"]
-    assert "embedFailures" not in world.updater().status()
 
 
 def test_a_failed_embedding_leaves_the_update_done_and_is_tried_ever_less_often(world: World) -> None:
