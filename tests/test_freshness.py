@@ -128,16 +128,6 @@ def test_a_touched_file_makes_no_answer_stale(workspace: Workspace) -> None:
         assert memory.search("walrus").stale
 
 
-def test_where_nothing_changed_nobody_is_waited_for(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus")
-    workspace.configure("{mdrecall: {searchWaitMs: 3600000}}")
-    memory = workspace.memory()
-    memory.sync()
-    with holding(write_lock(memory)):
-        answer = memory.search("walrus")
-        assert (paths(answer), answer.stale, answer.issues) == (["memory/a.md"], "", ())
-
-
 def test_a_search_waits_for_another_writer_as_long_as_it_may(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "walrus")
     workspace.configure(PATIENT)
@@ -353,14 +343,6 @@ def test_a_sync_that_is_stopped_keeps_what_is_done_and_says_what_is_left(workspa
     report = memory.sync()
     assert (report.changed, report.left, report.removed) == (2, 0, 1)
     assert content_of(workspace.index) == fresh_content(workspace)
-
-
-def test_a_sync_that_is_stopped_at_once_does_nothing(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    report = memory.sync(stop=lambda: True)
-    assert (report.added, report.left, report.changes) == (0, 1, ())
-    assert memory.status().files == 0
 
 
 def test_without_syncing_on_search_the_first_search_of_a_session_indexes(workspace: Workspace) -> None:
@@ -588,32 +570,6 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
         assert store.documents.known_documents("memory").keys() == {"memory/a.md", "memory/bad.md"}
     finally:
         store.admin.close()
-
-
-def test_searches_go_on_while_the_index_is_rebuilt_again_and_again(workspace: Workspace) -> None:
-    for number in range(10):
-        workspace.write(f"memory/{number}.md", f"walrus{number}")
-    rebuilding, searching = workspace.memory(), workspace.memory()
-    rebuilding.sync()
-    over = threading.Event()
-    wrong: list[str] = []
-
-    def search() -> None:
-        while not over.is_set():
-            for number in range(10):
-                answer = searching.search(f"walrus{number}", mode="keyword")
-                if paths(answer) != [f"memory/{number}.md"] or answer.stale:
-                    wrong.append(repr((paths(answer), answer.stale, answer.issues)))
-
-    threads = [threading.Thread(target=search) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for _ in range(5):
-        assert rebuilding.sync(force=True).rebuilt
-    over.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 def test_by_meaning_too_a_deleted_index_is_made_again(workspace: Workspace) -> None:

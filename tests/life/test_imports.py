@@ -8,20 +8,18 @@ import subprocess
 import sys
 import time
 import zipfile
-from contextlib import closing, redirect_stderr
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mdrecall.cli.main import main
 from mdrecall.extras.imports import readers, writer
 from mdrecall.notes.notes import NotePath, append_note
 from mdrecall.sessions import foreign_database
 from mdrecall.types.documents import Appended
 from tests.cli.conftest import Run
-from tests.cli.test_output import Terminal
-from tests.conftest import Workspace, environment
+from tests.conftest import Workspace
 from tests.life.samples import (
     SAMPLES,
     chatgpt_conversation,
@@ -247,26 +245,6 @@ def test_the_memories_of_a_person_are_written_at_once_and_those_of_many_people_s
         assert note.read_bytes() == whole
 
 
-def test_the_first_of_many_items_that_cannot_be_read_are_named_and_the_others_counted(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "mem0.json"
-    empty = [{"id": f"u{number}", "memory": "", "user_id": "dev"} for number in range(23)]
-    file.write_text(json.dumps([{"id": "u99", "memory": "Dev drinks oolong", "user_id": "dev"}, *empty]))
-    ran = run("import", "mem0", str(file))
-    assert ran.err.count("it has no text") == 20
-    assert "… and 3 more" in ran.err
-
-
-def test_people_are_told_what_is_read_and_that_markdown_can_stay_where_it_is(
-    workspace: Workspace, run: Run, tmp_path: Path
-) -> None:
-    told_off = run("import", "basic-memory", str(tmp_path))
-    assert (told_off.code, "Add its folder to memorySearch.extraPaths" in told_off.err) == (2, True)
-    other = str(SAMPLES["mem0"][0](tmp_path))
-    with environment(workspace.env | {"HOME": str(tmp_path)}, workspace.path), redirect_stderr(Terminal()) as told:
-        main(["import", "mem0", other])
-    assert told.getvalue().splitlines()[0] == f"Reading ~/{os.path.relpath(other, tmp_path)} …"
-
-
 def test_a_conversation_that_went_on_replaces_its_note_unless_somebody_has_edited_it(
     workspace: Workspace, run: Run, tmp_path: Path
 ) -> None:
@@ -295,19 +273,6 @@ def test_a_note_that_was_moved_is_not_imported_again(workspace: Workspace, run: 
     assert run("import", "chatgpt", str(file), "--apply", "--json").json["counts"]["changed"] == 1
     assert "Beans in June" in moved.read_text()
     assert list((workspace.path / "memory").rglob("*.md")) == [moved]
-
-
-def test_of_several_exports_in_a_folder_the_latest_state_of_a_conversation_counts(
-    workspace: Workspace, run: Run, tmp_path: Path
-) -> None:
-    for name, text, later in (("a.zip", "Beans in June", 900), ("b.zip", "Beans in May", 0)):
-        conversation = {**said(text), "update_time": SAID_AT + later}
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            archive.writestr("export/conversations.json", json.dumps([conversation]))
-    for _ in range(2):
-        assert run("import", "chatgpt", str(tmp_path), "--apply").code == 0
-        assert "Beans in June" in imported(workspace)
-        assert "Beans in May" not in imported(workspace)
 
 
 def test_since_leaves_out_what_is_older_and_into_chooses_the_folder(
@@ -405,10 +370,6 @@ def test_a_path_that_is_not_there_or_no_database_is_an_error(workspace: Workspac
     assert "did you mean chatgpt?" in run("import", "chatgtp", "x").err
 
 
-def test_the_old_word_for_restoring_is_explained(run: Run) -> None:
-    assert "`mdrecall import backup`" in run("restore", "a.zip").err
-
-
 def test_an_archive_that_unpacks_to_far_too_much_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b"[" + b" " * (32 << 20) + b"]")
@@ -436,19 +397,6 @@ def test_a_link_in_the_target_is_not_followed(workspace: Workspace, run: Run, tm
     ran = run("import", "chatgpt", str(write_conversations(tmp_path, said("Beans"))), "--apply", "--json")
     assert (ran.code, ran.json["counts"]["failed"]) == (2, 1)
     assert list(outside.iterdir()) == []
-
-
-def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    from mdrecall.extras.imports.exports import read_items
-
-    file = tmp_path / "conversations.json"
-    long = "word " * 300_000
-    with file.open("w") as target:
-        target.write("\ufeff[ ")
-        for number in range(20):
-            target.write(json.dumps({"n": number, "text": long}) + ("\n,\n" if number < 19 else "\n]"))
-    items = read_items((str(file), ""))
-    assert [item["n"] for item in items] == list(range(20))
 
 
 def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, tmp_path: Path) -> None:

@@ -137,14 +137,6 @@ def test_undo_refuses_if_the_file_was_changed_and_says_what_to_do(pump: Memory, 
     assert path.read_bytes().endswith(b"- mine\n")
 
 
-def test_five_searches_in_a_minute_promote_nothing(recording: Memory, workspace: Workspace) -> None:
-    workspace.write(NOTE, f"- {PUMP}\n")
-    recall_line(recording, NOTE, 1, times=5, days=1, minutes=0)
-    made = apply_now(recording, min_score=0.0, min_signals=0, min_queries=0)
-    assert refusals(made) == ["recalled on 1 day, not on 2"]
-    assert not (workspace.path / "MEMORY.md").exists()
-
-
 def test_no_junk_is_promoted(recording: Memory, workspace: Workspace) -> None:
     workspace.write(NOTE, "".join(f"- {line}\n\n" for line in JUNK) + f"- {PUMP}\n")
     for number in range(len(JUNK) + 1):
@@ -160,11 +152,6 @@ def test_what_the_note_no_longer_says_is_not_promoted(pump: Memory, workspace: W
     assert refusals(make_plan(pump)) == [f"{NOTE} does not say it any more"]
 
 
-def test_a_moved_statement_is_cited_where_it_is_now(pump: Memory, workspace: Workspace) -> None:
-    workspace.write(NOTE, f"# new\n\nlines\n\n- {PUMP}\n")
-    assert "source=memory/2026-11-14.md:5-5]" in make_plan(pump).section
-
-
 def test_forgotten_text_is_not_promoted_though_the_note_has_it(pump: Memory) -> None:
     salt = os.urandom(16)
     entry = make_entry(salt, "1", "2026-11-16", [PUMP], {}, {})
@@ -172,12 +159,6 @@ def test_forgotten_text_is_not_promoted_though_the_note_has_it(pump: Memory) -> 
     made = make_plan(pump, lists_all=True)
     assert find_judged(made, "pump") is None
     assert refusals(make_plan(pump)) == [f"{NOTE} does not say it any more"]
-
-
-def test_superseded_text_is_not_promoted(pump: Memory, workspace: Workspace) -> None:
-    mark = "<!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->"
-    workspace.write(NOTE, f"- {PUMP} {mark}\n")
-    assert refusals(make_plan(pump)) == ["it was superseded"]
 
 
 @pytest.mark.parametrize("origin", ["untrusted", "system"])

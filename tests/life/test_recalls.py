@@ -105,11 +105,6 @@ def test_groups_and_machines_decide_nothing(recording: Memory, key: str) -> None
     assert record_answer(recording.settings, "pump", make_answer((3, 3)), now=NOW, session_key="agent:main:main") == 1
 
 
-def test_weak_results_count_only_in_the_first_place(recording: Memory) -> None:
-    weak = [one._replace(confidence="low", score=0.1) for one in make_answer((3, 3), (4, 4))]
-    assert record_answer(recording.settings, "anything", SearchAnswer(tuple(weak)), now=NOW) == 1
-
-
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -177,12 +172,6 @@ def test_a_search_does_not_fail_if_nothing_can_be_written(recording: Memory, mon
     monkeypatch.setattr(recalls, "save", fail)
     assert record_answer(recording.settings, "pump", make_answer((3, 3)), now=NOW) == 0
     assert not search_memory(recording, "", {"query": "greenhouse pump"}).is_error
-
-
-def test_the_search_tool_records_what_it_found(recording: Memory) -> None:
-    search_memory(recording, "agent:main:main", {"query": "which greenhouse pump must be replaced"})
-    (record,) = RecallState(recording.settings.index_path).records
-    assert record.start_line == 3
 
 
 WRITER = """

@@ -34,13 +34,6 @@ def note(root: Path, content: bytes | None = None) -> Path:
     return path
 
 
-def test_the_folder_and_the_file_are_made(tmp_path: Path) -> None:
-    done = append(tmp_path, "## Decisions\n- dark mode")
-    assert done == Appended(SHOWN, 25, (), 1, 2)
-    assert note(tmp_path).read_text() == "## Decisions\n- dark mode\n"
-    assert os.listdir(tmp_path / "memory") == [f"{DAY}.md"]
-
-
 @pytest.mark.parametrize(
     ("before", "text", "after", "lines"),
     [
@@ -102,15 +95,6 @@ def test_sections_that_are_there_already_are_left_out_and_named(tmp_path: Path) 
     assert note(tmp_path).read_text() == text + "## C\n- z\n"
 
 
-def test_the_day_of_the_call_decides(tmp_path: Path) -> None:
-    append(tmp_path, "late", "2026-02-16")
-    append(tmp_path, "early", "2026-02-17")
-    assert sorted(os.listdir(tmp_path / "memory")) == ["2026-02-16.md", "2026-02-17.md"]
-    with pytest.raises(PathRefused) as caught:
-        append(tmp_path, "x", "2026-02-17", path="memory/2026-02-16.md")
-    assert "memory/2026-02-17.md" in caught.value.hint
-
-
 @pytest.mark.parametrize(
     "form", ["{0}", "@{0}", " @{0} ", "./{0}", "memory/../{0}", "{1}/{0}", "@{1}/{0}", "file://{1}/{0}",
              "file://localhost{1}/{0}", "file:{1}/{0}", "@file://{1}/%6demory/2026-02-16.md"]
@@ -146,13 +130,6 @@ def test_a_workspace_that_is_reached_through_a_link_has_two_names(tmp_path: Path
     for path in (real / SHOWN, link / SHOWN):
         append(link, f"text for {path.parent.parent.name}", path=str(path))
     assert len((real / SHOWN).read_text().splitlines()) == 2
-
-
-@pytest.mark.parametrize("text", ["", " \n\t"])
-def test_a_blank_text_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(NothingToWrite, match=SHOWN):
-        append(tmp_path, text)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("which", ["memory", "file", "dangling"])
@@ -193,11 +170,6 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     note(tmp_path, b"x" * (MAX + 1))
     with pytest.raises(FileUnwritable, match="67,108,864"):
         append(tmp_path, "text")
-
-
-def test_a_workspace_that_is_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileUnwritable, match="No such file"):
-        append(tmp_path / "gone", "text")
 
 
 def test_a_file_that_another_process_keeps_is_busy_for_a_bounded_time(tmp_path: Path) -> None:

@@ -44,12 +44,6 @@ def test_root_files_and_everything_below_memory_are_found(workspace: Workspace) 
     assert paths(workspace) == ["MEMORY.md", "memory/2026-02-10.md", "memory/a/b/deep.md"]
 
 
-def test_both_spellings_of_the_root_file_are_found(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "one")
-    workspace.write("memory.md", "two")
-    assert paths(workspace) == ["MEMORY.md", "memory.md"]
-
-
 def test_a_plain_folder_of_markdown_is_searched_whole(workspace: Workspace) -> None:
     workspace.write("recipes/bread.md", "flour")
     workspace.write("notes.md", "text")
@@ -192,12 +186,6 @@ def test_an_extra_path_that_is_not_markdown_is_reported(workspace: Workspace) ->
     assert problems(workspace) == {"table.csv": "is not a Markdown file (.md)"}
 
 
-def test_a_file_that_two_roots_reach_is_listed_once(workspace: Workspace) -> None:
-    workspace.write("memory/note.md", "text")
-    workspace.configure('{memorySearch: {extraPaths: ["memory", "memory/note.md", "."]}}')
-    assert paths(workspace) == ["memory/note.md"]
-
-
 def test_hard_links_are_two_files(workspace: Workspace) -> None:
     first = workspace.write("memory/one.md", "text")
     os.link(first, workspace.path / "memory/two.md")
@@ -209,12 +197,6 @@ def test_a_missing_memory_folder_is_lost_but_no_problem(workspace: Workspace) ->
     listing = scan(workspace)
     assert listing.lost == ("memory",)
     assert listing.issues == ()
-
-
-def test_utf_16_with_a_mark_is_understood(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "Grüße".encode("utf-16"))
-    files = files_of(workspace)
-    assert files.read("MEMORY.md", files.scan()).text == "Grüße"
 
 
 @pytest.mark.parametrize(

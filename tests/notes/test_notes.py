@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
+from mdrecall.errors import FileUnwritable, PathRefused
 from mdrecall.notes.editing import sign
 from mdrecall.notes.notes import NotePath, append_note, resolve_note
 from mdrecall.types.documents import Appended
@@ -177,12 +177,6 @@ def test_a_note_never_becomes_too_large_to_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileUnwritable):
         append(tmp_path, "z" * 2000, "new")
     assert os.listdir(tmp_path / "memory") == ["a.md"]
-
-
-def test_a_blank_text_makes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(NothingToWrite):
-        append(tmp_path, " \n", "a")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["AGENTS.md", "claude", "Soul.MD"])

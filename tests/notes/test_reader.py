@@ -13,34 +13,14 @@ from mdrecall.errors import (
     SymlinkRefused,
 )
 from mdrecall.memory import Memory
-from mdrecall.notes.reader import select_lines
 from tests.conftest import Workspace
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_more_than_the_budget_is_cut_at_a_line_end_and_says_where_to_go_on() -> None:
-    read = select_lines("a.md", FIVE, None, None, max_chars=9)
-    assert (read.text, read.truncated, read.next_from, read.line_count) == ("one\ntwo", True, 3, 2)
-    rest = select_lines("a.md", FIVE, read.next_from, None, max_chars=100)
-    assert rest.text == "three\nfour\nfive"
-
-
-def test_a_single_line_over_the_budget_is_cut_inside() -> None:
-    read = select_lines("a.md", "x" * 50 + "\nnext", None, None, max_chars=10)
-    assert (read.text, read.truncated, read.next_from) == ("x" * 10, True, 2)
-
-
 def test_carriage_returns_stay(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "a\r\nb\r\n")
     assert workspace.memory().read("MEMORY.md", from_line=1, lines=1).text == "a\r"
-
-
-def test_absolute_paths_and_dotted_spellings_inside_are_fine(workspace: Workspace) -> None:
-    workspace.write("memory/x.md", "text")
-    memory = workspace.memory()
-    for spelling in (str(workspace.path / "memory/x.md"), "./memory/x.md", "memory/../memory/x.md", " memory/x.md "):
-        assert memory.read(spelling).path == "memory/x.md"
 
 
 @pytest.mark.parametrize(
@@ -222,13 +202,6 @@ def test_a_name_without_its_folder_is_suggested_with_it(workspace: Workspace, pa
     assert "Did you mean memory/people/priya.md?" in caught.value.hint
 
 
-def test_what_is_meant_is_looked_up_only_when_somebody_reads_the_hint(workspace: Workspace) -> None:
-    with pytest.raises(ReadError) as caught:
-        workspace.memory().read("memory/pria.md")
-    workspace.write("memory/people/priya.md", "text")
-    assert caught.value.hint == "Did you mean memory/people/priya.md?"
-
-
 def test_only_a_note_with_a_similar_name_is_suggested(workspace: Workspace) -> None:
     for path in ("memory/日本.md", "memory/latin.md", "memory/people/priya.md", "memory/pets/priya.md"):
         workspace.write(path, "text")
@@ -260,13 +233,6 @@ def test_pages_reach_every_character_of_a_long_line(workspace: Workspace, charac
         else:
             break
     assert pages.removesuffix("\n") == text.removesuffix("\n")
-
-
-def test_a_whole_file_can_be_read_at_once(workspace: Workspace) -> None:
-    text = "x" * 200_000 + "\n" + "y\n" * 100_000
-    workspace.write("MEMORY.md", text)
-    read = workspace.memory().read("MEMORY.md", max_chars=1_000_000)
-    assert (read.text, read.truncated, read.next_from, read.next_char) == (text, False, None, None)
 
 
 @pytest.mark.parametrize(("from_char", "text"), [(2, "ree"), (99, ""), (-1, "three")])

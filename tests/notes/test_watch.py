@@ -101,23 +101,6 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_nothing_is_watched_before_the_first_refresh(notes: Notes) -> None:
-    assert (notes.watch.folders, notes.watch.problem, watches()) == (0, "", [])
-    assert notes.watch.wait(0) is False
-
-
-def test_a_new_note_is_named(notes: Notes) -> None:
-    notes.begin()
-    notes.is_seen("new.md")
-
-
-def test_a_changed_note_is_named(notes: Notes) -> None:
-    path = notes.write("a.md")
-    notes.begin()
-    path.write_text("other")
-    assert notes.is_touched()
-
-
 def test_a_note_that_is_saved_by_renaming_is_named(notes: Notes) -> None:
     path = notes.write("a.md")
     notes.begin()
@@ -130,21 +113,6 @@ def test_a_deleted_note_is_named(notes: Notes) -> None:
     notes.begin()
     path.unlink()
     assert notes.is_touched()
-
-
-def test_changes_before_a_wait_are_not_lost(notes: Notes) -> None:
-    notes.begin()
-    for number in range(50):
-        notes.write(f"{number}.md")
-    assert notes.is_touched()
-
-
-def test_reading_and_listing_is_no_change(notes: Notes) -> None:
-    path = notes.write("below/a.md")
-    notes.begin()
-    path.read_text()
-    notes.wanted()
-    notes.is_seen("b.md")
 
 
 def test_what_is_no_note_is_not_named(notes: Notes) -> None:
@@ -185,17 +153,6 @@ def test_a_folder_that_was_renamed_and_is_back_is_watched_again(notes: Notes) ->
     assert notes.is_touched()
     notes.watch.refresh()
     notes.is_seen("old/b.md")
-
-
-def test_a_folder_moved_in_from_outside_is_named_and_watched_after_a_refresh(notes: Notes) -> None:
-    outside = notes.base / "outside"
-    outside.mkdir()
-    (outside / "a.md").write_text("text")
-    notes.begin()
-    outside.rename(notes.path / "inside")
-    assert notes.is_touched()
-    assert notes.watch.refresh()
-    notes.is_seen("inside/a.md")
 
 
 def test_a_folder_moved_away_is_named(notes: Notes) -> None:
