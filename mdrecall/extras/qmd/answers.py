@@ -127,7 +127,7 @@ class QmdAnswers:
             return None
 
         def is_wanted(path: str, text: str, mtime_ns: int) -> bool:
-            if only and not only.has(path, read_fields(text).tags if only.tags else ()):
+            if only and not only.has(path, read_fields(text).tags):
                 return False
             day = note_day(path, text)
             return limits is None or limits.has(now.day_of(mtime_ns / 1e6) if day is None else day)
