@@ -141,7 +141,7 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
     memory.sync()
     if fallback := memory.status().fallback:
         message = f"the builtin backend has answered since {fallback['since']}: {fallback['reason']}"
-        yield Finding("qmd", "note", message, f"qmd is tried again at {fallback['nextTry']}.")
+        yield Finding("qmd", "note", message, f"qmd will be tried again at {fallback['nextTry']}.")
 
 
 def _check_embeddings(memory: Memory) -> Iterator[Finding]:

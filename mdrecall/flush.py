@@ -189,7 +189,7 @@ class Flush:
 
 
 def flush_rules(settings: Settings, reserve_tokens: int | None = None) -> Rules:
-    """Return the configured rules; ``reserve_tokens`` is what the loop itself keeps free, if it says so."""
+    """Return the configured rules; ``reserve_tokens`` is what the loop keeps free by itself, if known."""
     compaction = settings.compaction
     flush = compaction.memory_flush
     return Rules(

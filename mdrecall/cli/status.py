@@ -200,7 +200,7 @@ def _format_fallback(status: Status, fallback: dict[str, Any] | None) -> str:
         return ""
     if fallback["from"] != "qmd":
         return f"{status.provider} instead of {fallback['from']}: {fallback['reason']}"
-    times = f" since {fallback['since']}; qmd is tried again at {fallback['nextTry']}"
+    times = f" since {fallback['since']}; qmd will be tried again at {fallback['nextTry']}"
     return f"builtin instead of qmd{times}: {fallback['reason']}"
 
 

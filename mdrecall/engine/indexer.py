@@ -379,5 +379,5 @@ def _has_settled(document: Document) -> bool:
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:
-    """True if a path is one of some places, or inside one."""
+    """True if a path is one of the given places, or inside one."""
     return any(place == "." or path == place or path.startswith(place + "/") for place in places)

@@ -147,7 +147,7 @@ class TranscriptIndexer:
             return True
 
     def _remove_gone(self, work: SyncWork, known: Mapping[str, Transcript]) -> None:
-        """Remove those transcripts from the index that no longer exist."""
+        """Remove transcripts that no longer exist from the index."""
         gone = [path for path in work.plan.vanished if path in known and self._is_gone(path)]
         if gone:
             self._documents.remove({"sessions": gone})

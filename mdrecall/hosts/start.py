@@ -122,7 +122,7 @@ class _Start:
         return text
 
     def find_session(self) -> str:
-        """Return the last session of this project in three lines; in the folder of the notes, of any project."""
+        """Return the last session of this project in three lines, or of any project in the folder of the notes."""
         from mdrecall.hosts.digest import find_unwritten
         from mdrecall.sessions.digest import find_sections, safe_name
 

@@ -363,13 +363,13 @@ def edit_content(data: bytes, edits: Sequence[LineEdit]) -> bytes:
 
 
 def remove_leftovers(folder: str) -> None:
-    """Remove what killed edits have left in a folder."""
+    """Remove what interrupted edits left in a folder."""
     with suppress(OSError), open_folder(folder, "") as opened:
         _remove_leftovers(opened)
 
 
 def _remove_leftovers(folder: int, of: str = "") -> None:
-    """Remove what killed edits have left in a folder, of one note or of all."""
+    """Remove what interrupted edits left in a folder, of one note or of all."""
     for name in platform.listdir(folder):
         if name.startswith(f".{of}") and _LEFTOVER.fullmatch(name):
             with suppress(OSError):

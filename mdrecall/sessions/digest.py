@@ -455,7 +455,7 @@ class _Part:
         self._asked: Set[str] = _find_words(outline.title)
 
     def add(self, record: HostRecord) -> None:
-        """Take in what happened next."""
+        """Add what happened next."""
         known, number, at = self._outline, record.number, record.at
         times = known._replace(start=known.start or at, at=at or known.at)
         self._outline = times._replace(first=known.first or number, number=number)

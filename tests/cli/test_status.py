@@ -115,7 +115,7 @@ def test_a_fallback_says_instead_of_what_and_since_when() -> None:
     backend = {"from": "qmd", "reason": "not found", "since": "9:00", "nextTry": "9:05"}
     assert lines(status(fallback=embedder))["Fallback"] == "local instead of openai: no key"
     assert lines(status(fallback=backend))["Fallback"] == (
-        "builtin instead of qmd since 9:00; qmd is tried again at 9:05: not found"
+        "builtin instead of qmd since 9:00; qmd will be tried again at 9:05: not found"
     )
 
 

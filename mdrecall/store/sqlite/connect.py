@@ -114,7 +114,7 @@ def closing(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 
 def sweep(path: str) -> None:
-    """Remove the guard's file if there are no side files that it says something about."""
+    """Remove the guard's file if the side files that it describes are gone."""
     with _lock(path, create=False) as guard:
         _sweep(path, guard)
 
