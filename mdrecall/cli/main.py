@@ -249,13 +249,16 @@ def _format_help() -> str:
 
 
 def _prepare_streams() -> None:
-    """Replace a missing stream with one that goes nowhere, and escape what a stream cannot encode."""
+    """Replace a missing stream with one that goes nowhere, and escape what a stream cannot encode.
+
+    Each line is written at once, so that results and notices stay in order where both go to one pipe or file.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, _open_null())
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
 
 
 def _open_null() -> TextIO:

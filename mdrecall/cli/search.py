@@ -136,7 +136,7 @@ def print_answer(answer: SearchAnswer, query: str, *, is_short: bool = True) -> 
     texts = [f"{notice}: {output.printable(reason.rstrip('.'))}." for notice, reason in notices if reason]
     texts += [answer.caution, answer.withheld]
     if answer.weaker:
-        texts.append(f"{output.plural(answer.weaker, 'weaker result')}: -n {len(answer) + answer.weaker}")
+        texts.append(f"{output.plural(answer.weaker, 'weaker result')}; -n {len(answer) + answer.weaker} shows more")
     for memory in answer.memories:
         if memory.error:
             output.print_warning(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())

@@ -244,14 +244,12 @@ class Printed:
     def __init__(self, are_terminals: Sequence[bool], encodings: Sequence[str]) -> None:
         """Standard output comes first, then standard error."""
         self._parts: list[tuple[int, bytes]] = []
-        self._is_terminal = are_terminals[0]
         streams = zip(are_terminals, encodings, strict=True)
         self.stdout, self.stderr = (_Stream(self._parts, number, *stream) for number, stream in enumerate(streams))
 
     def pack(self) -> bytes:
-        """Return each part with its stream and its length; standard output comes at the end if it is not a terminal."""
-        parts = self._parts if self._is_terminal else sorted(self._parts, key=lambda part: -part[0])
-        packed = b"".join(bytes([number]) + len(data).to_bytes(4, "big") + data for number, data in parts)
+        """Return each part with its stream and its length."""
+        packed = b"".join(bytes([number]) + len(data).to_bytes(4, "big") + data for number, data in self._parts)
         if len(packed) >= start.MAX_ANSWER_BYTES:
             raise _Declined
         return packed

@@ -88,11 +88,11 @@ def test_an_answer_fills_a_screen_and_counts_the_rest(
     out, err = capsys.readouterr()
     assert out.count("walrus") == shown
     assert len(out.splitlines()) <= (20 if caution else 40)
-    assert err.endswith(f"{20 - shown} weaker results: -n 20\n")
+    assert err.endswith(f"{20 - shown} weaker results; -n 20 shows more\n")
     print_answer(answer, "walrus", is_short=False)
     out, err = capsys.readouterr()
     assert out.count("walrus") == 18
-    assert err.endswith("2 weaker results: -n 20\n")
+    assert err.endswith("2 weaker results; -n 20 shows more\n")
 
 
 @pytest.mark.parametrize(

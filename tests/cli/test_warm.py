@@ -23,7 +23,7 @@ from mdrecall.cli import start, warm_server
 from mdrecall.cli.index import _wait
 from mdrecall.cli.main import answer
 from mdrecall.cli.start import ask, find_pipe_folder, name_pipe
-from mdrecall.cli.warm_server import Printed, WarmDoor
+from mdrecall.cli.warm_server import WarmDoor
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.doors.doors import GREETING, Pipes, ask_warm, connect, list_pipes, listening, stranger
@@ -93,16 +93,6 @@ def test_a_warm_answer_is_the_cold_one_byte_for_byte(
     warm = ask_warm(command, notes.env)
     assert warm is not None
     assert warm == run_process(*command, "--no-warm")
-
-
-@pytest.mark.parametrize(("are_terminals", "printed"), [((True, False), "abc"), ((False, True), "bac")])
-def test_only_on_a_terminal_are_outputs_and_errors_in_the_order_of_printing(
-    are_terminals: tuple[bool, bool], printed: str
-) -> None:
-    streams = Printed(are_terminals, ("utf-8", "utf-8"))
-    for stream, text in ((streams.stdout, "a"), (streams.stderr, "b"), (streams.stdout, "c")):
-        stream.write(text)
-    assert "".join(text for text in streams.pack().decode() if text in "abc") == printed
 
 
 @pytest.mark.parametrize(
@@ -447,6 +437,15 @@ def test_output_that_nobody_reads_ends_as_without_it(notes: Workspace) -> None:
             assert done.returncode == 2
             assert b"No space left on device" in done.stderr
             assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--no-warm"]], ids=("warm", "cold"))
+def test_in_one_pipe_notices_follow_the_results(more: list[str], open_door: WarmDoor, notes: Workspace) -> None:
+    notes.write("memory/ships.md", "The harbour sells tea, among other things.\n")
+    env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "mdrecall", "search", "green tea", *more]
+    said = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True).stdout
+    assert b"weaker result" in said.splitlines()[-1]
 
 
 def test_a_terminal_shows_the_same_colours_in_the_same_order(notes: Workspace) -> None:
