@@ -200,16 +200,16 @@ class EmbedRun:
         self._count = store.chunks.count(self._space) if progress else 0
 
     def embed_instantly(self, keep: str, fresh: Sequence[PendingChunk]) -> EmbedReport:
-        """Embed with an embedder that never waits, without the cache."""
+        """Embed with an embedder that never waits, without the cache; one page of chunks, however late it is."""
         pages = (fresh[start : start + _PAGE_CHUNKS] for start in range(0, len(fresh), _PAGE_CHUNKS))
-        for chunks in chain(pages, _read_pages(self._store, self._space)):
+        for page, chunks in enumerate(chain(pages, _read_pages(self._store, self._space))):
+            if page and self.stop():
+                return self.done._replace(is_complete=False)
             inputs = {chunk.id: _embed_input(chunk) for chunk in chunks}
             try:
                 made = embed_inputs(self.embedder, list(inputs.values()))
             except EmbedderError as error:
                 return self.done._replace(is_complete=False, error=message_with_hint(error))
-            if self.stop():
-                return self.done._replace(is_complete=False)
             self._store_vectors(dict(zip(inputs, made, strict=True)))
         self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
         return self.done

@@ -340,10 +340,10 @@ def test_old_vectors_that_go_while_a_query_is_embedded_leave_the_words_and_the_i
     assert bench.store.admin.health()[0] == ""
 
 
-def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: Bench) -> None:
+def test_an_instant_embedder_gets_a_page_at_once_however_late_it_is_and_needs_no_cache(bench: Bench) -> None:
     bench.write(**many(150))
     embedder = HashEmbedder(traits=Traits(never_waits=True))
-    assert bench.fill(embedder) == EmbedReport(embedded=150)
+    assert ChunkEmbedder(bench.store, embedder).fill(stop=lambda: True) == EmbedReport(embedded=150)
     assert len(embedder.requests) == 1
     assert bench.store.admin.content_sizes().cached == 0
 
