@@ -106,7 +106,7 @@ def _parse_day(text: str) -> date:
 def add_flush(parser: CommandParser) -> None:
     about = "check: exit with 0 if a flush is due, else with 1; prompt: print what to ask the model; "
     about += "append: add standard input to today's note; done, failed: record how the flush ended"
-    parser.value("action", "", about, choices=("check", "prompt", "append", "done", "failed"))
+    parser.action(about, "check", "prompt", "append", "done", "failed")
     for name, (actions, about) in _NUMBERS.items():
         parser.value(f"--{name}", "N", about, only=actions, type=parse_count)
     for name, about in _FLAGS.items():

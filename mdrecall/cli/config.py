@@ -17,7 +17,7 @@ _MARKS = {"used": "→", "beside": "+", "fallback": "↪"}
 
 def add_config(parser: CommandParser) -> None:
     about = "show: print every setting and its origin; check: report every problem; schema: print a JSON Schema"
-    parser.value("action", "", about, choices=("show", "check", "schema"))
+    parser.action(about, "show", "check", "schema")
     add_common(parser)
 
 

@@ -23,9 +23,9 @@ _TEXT_HINTS = {
 _DEFAULT_LISTED = 50
 _DEFAULT_MATCHES = 5
 _STORE_ACTIONS = {
+    "check": "check the tables, the counts and the role",
     "setup": "create the tables",
     "grant": "let a role use this memory",
-    "check": "check the tables, the counts and the role",
     "move": "say that the notes are in this folder from now on",
     "drop": "delete this memory's rows; notes are kept",
 }
@@ -34,7 +34,7 @@ _STORE_ACTIONS = {
 def add_ltm(parser: CommandParser) -> None:
     about = "list: newest first; search: by meaning; stats: count them; store: save a text; forget: delete one by its"
     about += " id or the start of it; reembed: embed all again after a change of the embedding provider"
-    parser.value("action", "", about, choices=("list", "search", "stats", "store", "forget", "reembed"))
+    parser.action(about, "list", "search", "stats", "store", "forget", "reembed")
     parser.value("words", "TEXT", "search: the question; store: the text; forget: the id", nargs="*", default=[])
     parser.value("--limit", "N", "print at most N", only="list search")
     parser.value("--offset", "N", "skip the first N", only="list", type=parse_count)
@@ -172,7 +172,7 @@ def _format_time(moment_ms: float) -> str:
 
 def add_store(parser: CommandParser) -> None:
     about = "; ".join(f"{name}: {what}" for name, what in _STORE_ACTIONS.items())
-    parser.value("action", "", about, choices=tuple(_STORE_ACTIONS))
+    parser.action(about, *_STORE_ACTIONS)
     parser.value("role", "ROLE", "grant: the role of the database", nargs="?")
     parser.flag("--read-only", "grant: the role may search, but not index")
     parser.flag("--all", "grant: every memory in the database")

@@ -26,7 +26,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "search": ("search", "search notes and past conversations", 'search "where do we meet on fridays?"'),
         "get": ("notes", "print a memory file, or some of its lines", "get memory/2026-02-10.md --from 3 --lines 7"),
         "note": ("notes", "add a note", "note Ana prefers tea", "note --file people/ana Her birthday is in May"),
-        "list": ("notes", "list the notes, or the links of one", "list", "list --links people/ana"),
+        "list": ("notes", "list the notes, or the links of one", "list", "list people/ana"),
         "conflicts": ("notes", "list notes that contradict each other", "conflicts"),
         "forget": ("forget", "remove something from the memory for good", 'forget "Ana Lopez"'),
         "ui": ("mcp", "look at the memory in a browser", "ui", "ui --read-only"),
@@ -68,7 +68,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 #: Words that were commands once, in people's fingers and in scripts, and what they stand for.
 ALIASES = {
-    "demo": ("search", "--demo"), "hosts": ("sessions", "hosts"), "links": ("list", "--links"),
+    "demo": ("search", "--demo"), "hosts": ("sessions", "hosts"), "links": ("list",),
     "providers": ("config", "providers"), "reset": ("index", "--reset"), "serve": ("mcp", "serve"),
     "uninstall": ("install", "--remove"), "warm": ("watch", "--warm"),
 }  # fmt: skip

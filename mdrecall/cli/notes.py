@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import CommandParser, add_common, open_memory
 from mdrecall.cli.output import plural, print_json, print_text, printable, shorten_home, show, style
-from mdrecall.errors import QueryError, RecallError
+from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
     from mdrecall.life.supersede import Conflict
@@ -98,16 +98,15 @@ def _read_stdin() -> str:
 
 
 def add_list(parser: CommandParser) -> None:
-    parser.value("note", "NOTE", "with --links: the path of a note, its name, or an alias", nargs="?")
-    parser.flag("--links", "show the links from NOTE and to it")
+    parser.value("note", "NOTE", "show the links from this note and to it; its path, its name, or an alias", nargs="?")
+    # Earlier versions needed it.
+    parser.flag("--links", argparse.SUPPRESS)
     add_common(parser)
 
 
 def run_list(options: argparse.Namespace) -> int:
-    if options.links != (options.note is not None):
-        raise QueryError("--links and NOTE belong together.", hint="For example: mdrecall list --links people/ana")
     with open_memory(options) as memory:
-        if options.links:
+        if options.note is not None:
             return _print_links(memory, options)
         notes = memory.notes()
     from mdrecall.wire import to_json

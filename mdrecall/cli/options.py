@@ -72,6 +72,11 @@ class CommandParser(argparse.ArgumentParser):
         if only:
             self.actions_of[action.dest] = only
 
+    def action(self, about: str, *choices: str) -> None:
+        """Add the argument that says what to do, by default the first of the choices."""
+        about = f"{about} (default: {choices[0]})"
+        self.value("action", "", about, choices=choices, nargs="?", default=choices[0])
+
     def error(self, message: str) -> NoReturn:
         end = "" if message.endswith("?") else "."
         hint = f"Run `{self.prog} --help` to see its options."
@@ -169,7 +174,7 @@ def load_settings(options: argparse.Namespace, agent: str | None = None) -> Load
         if is_foreign(loaded):
             place = loaded.settings.workspace
             message = f"{place} is in a repository with a remote, and nobody has named it as a memory."
-            raise WorkspaceError(message, hint="Name it, or another folder, with --workspace or in mdrecall.json.")
+            raise WorkspaceError(message, hint="Name it, or another folder, in mdrecall.json.")
     if agent is None:
         announce_memory(loaded)
     return loaded

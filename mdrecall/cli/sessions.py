@@ -31,7 +31,7 @@ def add_sessions(parser: CommandParser) -> None:
     about = "list: list the sessions; search: find messages by their words; history: print the last messages of a"
     about += " session; show: print its records; save: turn its last messages into a note; tidy: merge the digests that"
     about += " earlier versions wrote"
-    parser.value("action", "", about, choices=("list", "search", "history", "show", "save", "tidy"))
+    parser.action(about, "list", "search", "history", "show", "save", "tidy")
     about = "a session from `mdrecall sessions list`, also by its session key; search: the words to look for"
     parser.value("session", "ID", about, nargs="*", default=[])
     parser.value("--from", "LINE", "show: start here", dest="from_line")
@@ -177,7 +177,7 @@ def _save(options: argparse.Namespace) -> int:
 def add_hosts(parser: CommandParser) -> None:
     about = "list: show what each host has; import: copy its past conversations once; follow: read its conversations"
     about += " from now on, old ones too; forget: stop following, and delete what was imported"
-    parser.value("action", "", about, choices=("list", "import", "follow", "forget"))
+    parser.action(about, "list", "import", "follow", "forget")
     parser.value("host", "HOST", "a host from `mdrecall sessions hosts list`", nargs="?")
     parser.flag("--all", "conversations of every project", dest="everywhere")
     parser.value("--since", "DAY", "import: only conversations of this day or later")

@@ -36,10 +36,10 @@ _SET_UP = "Run `mdrecall sync init URL` on the first machine, and `mdrecall sync
 
 
 def add_sync(parser: CommandParser) -> None:
-    about = "now (default): sync; init: set up sync with a remote; join: get its memory; invite: print what others need"
+    about = "now: sync; init: set up sync with a remote; join: get its memory; invite: print what others need"
     about += " to join an encrypted remote; status: show the machines; pause: no automatic sync until `mdrecall sync`;"
     about += " leave: end sync here; merge-copies: merge conflicted copies; share: propose an entry to a shared memory"
-    parser.value("action", "", about, nargs="?", default="now", choices=_ACTIONS)
+    parser.action(about, *_ACTIONS)
     about = "a git remote: an address, or the folder of a bare repository; share: an entry, such as MEMORY.md#L3"
     parser.value("url", "URL", about, nargs="?", only="init join share", type=str)
     parser.value("folder", "DIR", "the folder that gets the notes", nargs="?", only="join", type=str)

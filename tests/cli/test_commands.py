@@ -208,8 +208,7 @@ def test_the_examples_in_the_help_of_a_command_can_be_run(run: Run, name: str, e
 
 @pytest.mark.parametrize("word", ALIASES)
 def test_a_word_that_was_a_command_still_is_one(run: Run, word: str) -> None:
-    first, second = ALIASES[word]
-    assert run(word, "--help") == run(first, second, "--help")
+    assert run(word, "--help") == run(*ALIASES[word], "--help")
     assert run("--help").out.find(f"  {word} ") == -1
 
 

@@ -89,7 +89,6 @@ def test_append_takes_silence_and_refuses_nothing_and_other_paths(workspace: Wor
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "action"),
         (["chek"], "'chek'"),
         (["check", "--total-tokens", "many"], "'many' is not a whole number"),
         (["check", "--part", "user"], "--part does not work with `flush check`"),

@@ -7,7 +7,8 @@ from tests.conftest import Workspace
 def test_links_are_printed_with_their_lines(run: Run, workspace: Workspace) -> None:
     workspace.write("people/priya.md", "# Priya\n\n[[shop#Team|her team]] and [[nowhere]]\n")
     workspace.write("shop.md", "# Shop\n\nsee [[Priya]]\n")
-    ran = run("links", "priya")
+    ran = run("list", "priya")
+    assert run("links", "priya") == run("list", "priya", "--links") == ran
     assert ran.out == (
         "people/priya.md\n"
         "  -> shop.md#Team  (line 3)\n"
