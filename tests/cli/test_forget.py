@@ -62,12 +62,15 @@ def test_what_a_renamed_folder_has_left_under_its_old_name_is_cleared(
     copy = Path(workspace.memory().settings.agent_folder, "hosts/claude-code/c1.jsonl")
     copy.parent.mkdir(parents=True)
     copy.write_text('{"text":"Are zorkberries safe?"}\n{"text":"Where is the bike?"}\n')
-    # What another folder has left stays, though that one is gone as well.
+    # What another folder has left stays, though that one is gone as well and had the same inode on another disk.
     other = tmp_path / "other"
     other.mkdir()
     (other / "note.md").write_text("A walrus has no zorkberries.\n")
     assert run("index", "--workspace", str(other)).code == 0
     other.rename(tmp_path / "moved")
+    place = next(path for path in tmp_path.rglob("mdrecall-indexes.json") if "other" in str(path))
+    found = workspace.path.stat()
+    place.write_text(json.dumps({**json.loads(place.read_text()), "folder": [found.st_dev + 1, found.st_ino]}))
     workspace.path = workspace.path.rename(tmp_path / "renamed")
     assert PHRASE in run("search", "zorkberries").out
     assert run("forget", "zorkberries", "--apply").code == 0

@@ -40,11 +40,12 @@ def list_places(settings: Settings) -> dict[str, list[str]]:
     """Return the paths that an agent's index has had, by the agent's folder, which depends on the workspace's name."""
     from glob import escape, glob
 
-    own, inode = os.path.join(settings.agent_folder, _PLACES), os.stat(settings.workspace).st_ino
+    own, found = os.path.join(settings.agent_folder, _PLACES), os.stat(settings.workspace)
     folders = os.path.join(escape(os.path.dirname(settings.state_dir)), "*", "agents", escape(settings.agent_id))
     known = {path: load(path) for path in (own, *glob(os.path.join(folders, _PLACES)))}
-    # A folder that is renamed keeps its inode.
-    former = (path for path, at in known.items() if at.get("inode") == inode and not os.path.isdir(at["workspace"]))
+    # A folder that is renamed keeps its disk and its inode. Two disks can use the same inode.
+    moved = {path: at for path, at in known.items() if at.get("folder") == [found.st_dev, found.st_ino]}
+    former = (path for path, at in moved.items() if not os.path.isdir(at["workspace"]))
     return {os.path.dirname(path): known[path].get("paths", []) for path in (own, *former)}
 
 

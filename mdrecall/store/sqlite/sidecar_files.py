@@ -157,19 +157,18 @@ def _delete(name: str) -> None:
 
 def _quarantined_files(path: str) -> list[str]:
     folder, name = os.path.split(path)
-    try:
-        entries = os.listdir(folder)
-    except OSError:
-        return []
-    return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
+    with suppress(OSError):
+        return [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(name + _QUARANTINED)]
+    return []
 
 
 def keep_place(places: str, path: str, workspace: str) -> None:
     """Add the path of an index to a file of such paths, which also says what folder the notes are in."""
-    inode, known = os.stat(workspace).st_ino if os.path.isdir(workspace) else 0, load(places)
-    about = {"paths": sorted({*known.get("paths", ()), path}), "workspace": workspace, "inode": inode}
-    if about != known:
-        with suppress(OSError):
+    with suppress(OSError):
+        found, known = os.stat(workspace), load(places)
+        about = {"workspace": workspace, "folder": [found.st_dev, found.st_ino]}
+        about["paths"] = sorted({*known.get("paths", ()), path})
+        if about != known:
             save(places, about)
 
 
