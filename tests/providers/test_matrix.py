@@ -84,8 +84,9 @@ class Scene(NamedTuple):
         self.policy(LONG_S)
 
     def policy(self, seconds: float) -> None:
-        """How long vectors for the index are waited for."""
+        """How long vectors are waited for: those for the index, and those of queries in a memory opened from now on."""
         self.monkeypatch.setattr(embedder, "_BULK", RetryPolicy(seconds, retries=3))
+        self.monkeypatch.setattr(embedder, "_QUERY_S", seconds)
 
     def check(self, memory: Memory, *said: object) -> None:
         """The index is sound, no thread is left, and no key is anywhere."""
@@ -187,7 +188,7 @@ def test_a_fault_that_happens_once(scene: Scene, row: Row) -> None:
 @pytest.mark.parametrize(("kind", "row"), ALWAYS, ids=named(ALWAYS))
 def test_a_fault_that_happens_every_time(scene: Scene, row: Row) -> None:
     scene.fault(row, times=None)
-    memory = scene.memory(scene.url_for(row))
+    memory = scene.memory(scene.url_for(row), query_s=SHORT_S if row.hangs else LONG_S)
     report = memory.sync()
     answer = search(memory, "hybrid" if row.always == "used" else "keyword")
     assert row.always == "used" or scene.host_for(row) in problems(report)
