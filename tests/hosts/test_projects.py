@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -57,6 +59,9 @@ def make_older(home: Path, age: timedelta) -> None:
         name.parent.mkdir(parents=True, exist_ok=True)
         path.rename(name)
         os.utime(name, (old, old))
+    for path in (home / ".local/share/opencode").glob("*.db"):
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("UPDATE message SET time_created = time_created - ?", (age / timedelta(milliseconds=1),))
 
 
 @pytest.mark.parametrize("name", HOSTS)
@@ -75,6 +80,8 @@ def test_a_wish_and_a_fact_of_a_project_come_back_there_and_nothing_of_another(
         ask(host, prompt, folder)
     assert until(lambda: not marked(host.mark)), "The last digest is written."
     make_older(host.home, AGE)
+    # The index does not expect that a message gets another time.
+    assert host.mdrecall("index", "--force", cwd=shop).code == 0
 
     worktree = tmp_path / "hotfix"
     subprocess.run(["git", "worktree", "add", "-q", str(worktree)], cwd=shop, check=True)
