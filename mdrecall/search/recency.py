@@ -133,9 +133,7 @@ def quiet_time_words(terms: Sequence[Term], query: str, times: QueryTimes) -> tu
 
     A query for "last Tuesday" or "the current address" is not looking for notes that say "Tuesday" or "current".
     """
-    quiet = times.cues
-    if all(one.is_relative for one in times.ranges):
-        quiet += times.spans
+    quiet = times.cues + (times.spans if all(one.is_relative for one in times.ranges) else ())
     if not quiet:
         return tuple(terms)
     inside = _words(" ".join(query[start:end] for start, end in quiet)) - _words(remove_spans(query, quiet))
@@ -209,8 +207,6 @@ _MOST_HELD = 3
 # Two sentences about one thing share one word of as many, by the beginnings of their words.
 _MIN_SHARED, _MAX_DIFFERENT = 4, 12
 _Sentence: TypeAlias = tuple[str, frozenset[str], frozenset[str]]
-
-
 _NOWHERE = Place("", 0, None, 0)
 
 
@@ -226,6 +222,13 @@ class _Said:
         """The nearest heading above it."""
         return heading_above(self.entry.chunk.trail, self.entry.chunk.text, self.entry.passage).rpartition(" › ")[2]
 
+    def find_line(self, value: str) -> int:
+        """Return the line of the sentence that says a value."""
+        chunk, span = self.entry.chunk, shown_span(self.entry)
+        sentence = next((text for text, *_ in self.sentences if value in text), "")
+        lines = chunk.text[span.start : span.end].replace("**", "").split("\n")
+        return chunk.line(span.first_line + next((at for at, line in enumerate(lines) if sentence in line), 0))
+
     def with_entry(self, entry: Candidate) -> "_Said":
         return _Said(entry, self.place, self.sentences)
 
@@ -240,9 +243,7 @@ def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> 
     count = min(len(candidates), max(context.options.max_results, 2), _MAX_COMPARED)
     first = list(candidates[:count])
     if not context.times.ranges:
-        first = [
-            age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry for entry in first
-        ]
+        first = [age_among(one, OLDEST_FACTOR, context) if one.chunk.marks.is_superseded else one for one in first]
     ordered = _order_changes(first, context)
     return [*(ordered if context.times.ranges else _sink_replaced(ordered)), *candidates[count:]]
 
@@ -292,8 +293,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
         return entries
     read: Memo[tuple[str, ...], Claim | None] = Memo(lambda claim: read_claim(*claim))
     stems = [term.text[:-1] if len(term.text) > _SURE_CHARS else term.text for term in asked]
-    last_day = max((one.last for one in context.times.ranges), default=None)
-    place = 0
+    place, last_day = 0, max((one.last for one in context.times.ranges), default=None)
     while place < min(len(said), _MAX_CHANGED):
         for at in range(place + 1, len(said)):
             one, other = said[place], said[at]
@@ -325,7 +325,7 @@ def _tell_before(newer: _Said, older: _Said, change: Change) -> _Said:
         return newer
     is_known = newer.place.day is not None and is_known_newer(newer.place, older.place)
     until = f" until {format_day(newer.place.day or 0)}" if is_known else ""
-    where = format_citation(older.place.path, older.place.line, older.place.line)
+    where = format_citation(older.place.path, line := older.find_line(change.old), line)
     return newer.with_entry(newer.entry._replace(was=f"{change.old}{until} ({where})"))
 
 

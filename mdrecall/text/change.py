@@ -292,6 +292,8 @@ class _Slot(NamedTuple):
     """What both hold directly after it."""
     is_split: bool
     """True if a link stands inside it."""
+    replaced: int = 0
+    """How many of the units stand before the *to* of a change: "moved from 9:30 to 10:00"."""
     is_subject: bool = False
     """True if *is* or a colon comes after it: it says what the line is about."""
 
@@ -312,7 +314,8 @@ class _Slot(NamedTuple):
         """Return the words before its numbers, dates and names, these as written, and the word after them."""
         typed = [place for place, unit in enumerate(self.units) if unit.kind in _TYPED or self.is_holder(unit)]
         typed = typed or [0, len(self.units) - 1]
-        value, words = self.units[typed[0] : typed[-1] + 1], [unit.key for unit in self.units]
+        first = max(typed[0], self.replaced if self.replaced <= typed[-1] else 0)
+        value, words = self.units[first : typed[-1] + 1], [unit.key for unit in self.units]
         shown = ("" if any(unit.kind == "char" for unit in value) else " ").join(unit.text for unit in value)
         return " ".join(words[: typed[0]]), shown.strip(_QUOTES), "".join(words[typed[-1] + 1 : typed[-1] + 2])
 
@@ -376,11 +379,8 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_event = old.is_event or (new.is_event and not (is_renewed and kind == "name"))
     if not announced and (is_event or is_numbered or is_other_link):
         return None
-    if (
-        kind != "word"
-        and not is_holder
-        and _differ_inside(before, after, announced=announced, is_told=is_told and weight >= _SUBJECT)
-    ):
+    is_told = is_told and weight >= _SUBJECT
+    if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
         return None
     if kind == "name" and weight < _SUBJECT and not is_holder and after.split()[0]:
         # What somebody took over says nothing about where they live.
@@ -407,9 +407,7 @@ def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float,
     is_enough = is_enough or (weight >= 1 and (announced or (is_same_link and is_lasting)))
     if kind == "date":
         # A number after a word at the end numbers a title: "Apollo phase 2". What is quoted may be any example.
-        is_open = (
-            before.link or before.follower or old.text[-1] in ".。" or any(unit.kind == "is" for unit in old.units)
-        )
+        is_open = before.link or before.follower or old.text[-1] in ".。" or any(one.kind == "is" for one in old.units)
         is_quoted = before.units[0].text[0] in _QUOTES and not is_linked
         return is_enough and not is_quoted and (announced or bool(is_open))
     if kind == "name":
@@ -435,17 +433,19 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
 
     Beside a verb of change, words without a value are other words for the same: "runs" and "upgraded to".
     """
-    runs: list[tuple[tuple[Unit, ...], float, bool, str, str, bool]] = []
+    runs: list[tuple[tuple[Unit, ...], float, bool, str, str, bool, int]] = []
     run: list[Unit] = []
-    before, start, is_linked, link, opening, is_split = 0.0, 0.0, False, "", "", False
+    is_change = any(unit.kind in _VERBS for unit in claim.units)
+    before, start, is_linked, link, opening, is_split, replaced = 0.0, 0.0, False, "", "", False, 0
     for place, (unit, is_shared) in enumerate(zip((*claim.units, Unit("", "", "is")), (*held, False), strict=True)):
         if run and (is_shared or unit.kind == "is"):
-            runs.append((tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split))
-            run, is_split = [], False
+            runs.append((tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split, replaced))
+            run, is_split, replaced = [], False, 0
         if is_shared:
             before, link = before + _WEIGHTS.get(unit.kind, 0.0), ""
         elif unit.kind == "is" or unit.kind in _LINKS:
             link, is_linked = link if run else unit.key, is_linked or (unit.kind == "is" and unit.text != "")
+            replaced = len(run) if is_change and unit.kind == "to" else replaced
         elif unit.kind in _WEIGHTS or unit.kind == "date":
             start, opening = (start, opening) if run else (before, link)
             is_split = bool(run) and (is_split or claim.units[place - 1].kind in _LINKS)

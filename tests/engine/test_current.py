@@ -71,11 +71,11 @@ def test_a_marked_line_comes_after_what_replaces_it_and_after_its_equals(workspa
 
 
 def test_the_older_value_is_named_beside_the_newer_one(workspace: Workspace) -> None:
-    workspace.write("memory/2026-02-10.md", "- The gym membership costs 39 EUR a month.\n")
+    workspace.write("memory/2026-02-10.md", "# Gym\n\n- Open late.\n- The **gym** membership costs 39 EUR a month.\n")
     workspace.write("memory/2026-06-10.md", "- The gym membership costs 45 EUR a month.\n")
     workspace.write("memory/2026-06-11.md", "- The gym has a new pool.\n")
     first, second, *_ = workspace.memory().search("what does the gym membership cost", now=NOW)
-    assert (first.path, first.was) == ("memory/2026-06-10.md", "39 until 2026-06-10 (memory/2026-02-10.md#L1)")
+    assert (first.path, first.was) == ("memory/2026-06-10.md", "39 until 2026-06-10 (memory/2026-02-10.md#L4)")
     assert (second.path, second.was) == ("memory/2026-02-10.md", "")
 
 

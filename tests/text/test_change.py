@@ -81,6 +81,7 @@ Team lead is Otto. | Yusra became team lead. | name Otto > Yusra
 Ben leads the sales team since the merger. | Ida leads the legal team since the merger. | nothing
 Interviewed a candidate for the sales team. | Ida leads the sales team since the merger. | nothing
 The standup was moved to 10. | The standup was moved to 14. | value 10 > 14
+Moved the standup from 9:30 to 10:00. | The standup is now at 9:15. | value 10:00 > 9:15
 Allergic to nuts: Dana. | Allergic to milk: Farid. | nothing
 Bins go out on Tuesday night. | Bins go out on Sunday night from March. | date? Tuesday > Sunday
 Atlas uses RabbitMQ for events. | Atlas now uses NATS instead of RabbitMQ. | name RabbitMQ > NATS
