@@ -47,7 +47,8 @@ _WORDS = {
     "to": "to auf nach a al naar para",
     "the": """the our my der die das unser unsere mein meine le la les notre mon ma el los del nuestro nuestra mi il lo
         nostro het ons""",
-    "link": "away down off out over up 的 了 我 你 他 她 它 们 們 把 将 將 已 有 和 与 與 也 都 就 很 之 于 於",
+    "link": """away down off out over up stored kept saved located hosted gespeichert aufbewahrt guardado
+        的 了 我 你 他 她 它 们 們 把 将 將 已 有 和 与 與 也 都 就 很 之 于 於""",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _HAN_VERBS = "|".join(word for kind in ("verb", "move", "live") for word in _WORDS[kind].split() if not word.isascii())
@@ -91,6 +92,8 @@ _SHORT_NOT = compile_later(r"n['’]t\b")
 # Few words share this many first letters, and only short ones have fewer.
 _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
 _HOMES = compile_later(rf"\b(?:{'|'.join(word for word, kind in _KINDS.items() if kind in ('live', 'move'))})\b")
+# A name with digits in it: GPT4, iPhone15, 1Password.
+_NAME = compile_later(r"[a-z]?[A-Z][A-Za-z-]+\d|\d+[A-Z][a-z]")
 _OF_ONESELF = compile_later(r"(?:I|we|ich|wir|je|nous|yo|io|eu|ik|wij) ", re.IGNORECASE)
 _MEASURED = compile_later(r"\d+[.,]\d")
 
@@ -179,11 +182,8 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
         parts = [part for one, chars in zip(parts, han, strict=True) for part in chars or [one.strip("_")]]
     words = list(map(str.lower if spelled.isascii() else fold, parts))
     stops = find_stop_words(words)
-    read = [
-        _read_unit(part, word, word in stops, not place)
-        for place, (part, word) in enumerate(zip(parts, words, strict=True))
-        if part
-    ]
+    pairs = enumerate(zip(parts, words, strict=True))
+    read = [_read_unit(part, word, word in stops, not place) for place, (part, word) in pairs if part]
     units = tuple(filter(None, read))
     kinds = {unit.kind for unit in units}
     # With a verb of change, the word before "to" is its object: "raised the goal to 14".
@@ -366,7 +366,8 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_holder |= weight >= _SUBJECT and any(
         one.is_linked and one.units[0].text[0].isupper() and other.is_holder(other.units[0]) for one, other in sides
     )
-    kinds = before.kinds & after.kinds | ({"name"} if is_holder else set())
+    is_named = all(any(one.kind == "name" or _NAME.match(one.text) for one in each.units) for each in (before, after))
+    kinds = before.kinds & after.kinds | ({"name"} if is_holder or is_named else set())
     kind = next((one for one in ("date", "name") if one in kinds), "word" if before.kinds == after.kinds else "")
     # A number right after the first word is part of a name: "Invoice 1041 is paid".
     is_numbered = before.units[0].kind == "value" and before.before <= 1 and not (before.link or before.is_linked)
@@ -445,7 +446,8 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
             before, link = before + _WEIGHTS.get(unit.kind, 0.0), ""
         elif unit.kind == "is" or unit.kind in _LINKS:
             link, is_linked = link if run else unit.key, is_linked or (unit.kind == "is" and unit.text != "")
-            replaced = len(run) if is_change and unit.kind == "to" else replaced
+            is_replaced = is_change and unit.kind == "to" and run and run[-1].kind in _TYPED
+            replaced = len(run) if is_replaced else replaced
         elif unit.kind in _WEIGHTS or unit.kind == "date":
             start, opening = (start, opening) if run else (before, link)
             is_split = bool(run) and (is_split or claim.units[place - 1].kind in _LINKS)
@@ -486,11 +488,9 @@ def _pick(slots: list[_Slot], others: list[_Slot], *, announced: bool) -> _Slot 
 def _differ_inside(before: _Slot, after: _Slot, *, announced: bool, is_told: bool) -> bool:
     """True if the words around two values tell that they are values of two things, or measured on two days."""
     kinds = [unit.kind for slot in (before, after) for unit in (*slot.units, Unit("", "", "link"))]
-    is_between = (
-        one in _TYPED and two == "word" and three in _TYPED
-        for one, two, three in zip(kinds, kinds[1:], kinds[2:], strict=False)
-    )
-    if {"name", "date"} <= before.kinds & after.kinds or any(is_between):
+    threes = zip(kinds, kinds[1:], kinds[2:], strict=False)
+    is_between = any(one in _TYPED and two == "word" and three in _TYPED for one, two, three in threes)
+    if {"name", "date"} <= before.kinds & after.kinds or is_between:
         return True
     if before.is_split and after.is_split and "name" in before.kinds & after.kinds and not before.is_linked:
         return not announced

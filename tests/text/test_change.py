@@ -82,6 +82,9 @@ Ben leads the sales team since the merger. | Ida leads the legal team since the 
 Interviewed a candidate for the sales team. | Ida leads the sales team since the merger. | nothing
 The standup was moved to 10. | The standup was moved to 14. | value 10 > 14
 Moved the standup from 9:30 to 10:00. | The standup is now at 9:15. | value 10:00 > 9:15
+The password manager is 1Password. | The password manager is Bitwarden. | name 1Password > Bitwarden
+The spare key is kept in the Lada. | The spare key is in the Volvo. | name Lada > Volvo
+The report is reviewed by Anna. | The report is written by Tom. | nothing
 Allergic to nuts: Dana. | Allergic to milk: Farid. | nothing
 Bins go out on Tuesday night. | Bins go out on Sunday night from March. | date? Tuesday > Sunday
 Atlas uses RabbitMQ for events. | Atlas now uses NATS instead of RabbitMQ. | name RabbitMQ > NATS
