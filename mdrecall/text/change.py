@@ -35,8 +35,9 @@ _WORDS = {
     "move": """moved moves relocated umgezogen gezogen zog demenage mudo mudado mudada traslado trasferito trasferita
         mudou verhuisd 搬到 搬去 搬家到 引っ越""",
     "live": "live lives lived based wohnt lebt habite vit vive abita mora woont 住在 住 住ん",
-    "sign": """now nowadays currently anymore longer jetzt nun inzwischen mittlerweile neuerdings maintenant desormais
-        ahora ya actualmente adesso ora ormai agora ja atualmente nu tegenwoordig since seit depuis desde sinds""",
+    "sign": """now nowadays currently anymore longer as-of jetzt nun inzwischen mittlerweile neuerdings
+        maintenant desormais ahora ya actualmente adesso ora ormai agora ja atualmente nu tegenwoordig since seit
+        depuis desde sinds""",
     "weak": """another again already actually update updated correction new newly these days over ab wieder mehr neu
         neue neuer neues neuen andere anderer plus autre nouveau nouvelle mas otro otra nuevo nueva dal piu altro
         nuovo mais outro novo meer nieuwe""",
@@ -73,7 +74,7 @@ _OPENING = compile_later(
 )
 _COMMENT = compile_later(r"<!--.*?-->")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
-_SENTENCE_END = compile_later(r"([.!?])(?<=[^\W\d_]{3}[.!?])\s+|([。！？])")
+_SENTENCE_END = compile_later(r"([.!?])(?<=[^\W\d_]{3}[.!?])(?<!Mrs\.)(?<!Prof\.)\s+|([。！？])")
 # Headings, tasks, captions in brackets, and lines of JSON, markup or shell. Questions, what leads to a list, and code.
 _NO_CLAIM = compile_later(r"^\s*(?:#|[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|]|```)")
 _NO_SENTENCE = compile_later(r"^(?![\"'“„«`¿¡「])\W|[?？:：;{(]$|\w\(\"|\.[a-z]{1,4}\b(?!\.).*\w\.[a-z]{1,4}\b(?!\.)")
@@ -94,6 +95,9 @@ _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
 _HOMES = compile_later(rf"\b(?:{'|'.join(word for word, kind in _KINDS.items() if kind in ('live', 'move'))})\b")
 # A name with digits in it: GPT4, iPhone15, 1Password.
 _NAME = compile_later(r"[a-z]?[A-Z][A-Za-z-]+\d|\d+[A-Z][a-z]")
+_NEW = ("new", "neu", "nouv", "nuev", "nuov", "nov", "nieuw")
+#: A change holds from a day on: "as of today", "ab morgen".
+_NOT_FROM = "(?<!ab )(?<!om )(?<!as of )(?<!from )"
 _OF_ONESELF = compile_later(r"(?:I|we|ich|wir|je|nous|yo|io|eu|ik|wij) ", re.IGNORECASE)
 _MEASURED = compile_later(r"\d+[.,]\d")
 
@@ -176,7 +180,7 @@ def list_sentences(text: str) -> list[str]:
 def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None:
     """Return a sentence as a claim; None if there is nothing in it to compare."""
     spelled = _SHORT_NOT.sub(" not", sentence) if "n" in sentence else sentence
-    parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over"))
+    parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over").replace("as of", "as-of"))
     if "_" in spelled or not spelled.isascii():
         han = (_HAN_TOKEN.findall(one) if one[0] not in _QUOTES and count_unspaced(one) else () for one in parts)
         parts = [part for one, chars in zip(parts, han, strict=True) for part in chars or [one.strip("_")]]
@@ -237,7 +241,7 @@ def _read_unit(text: str, folded: str, is_stop: bool, begins: bool) -> Unit | No
         kind, key = "date", folded.rstrip("s")
     elif is_stop and not (text.isupper() and len(text) > 1):
         kind = "link"
-    elif re.search(r"[\d@_]", folded) or folded.rstrip("s") in _time_words("numbers"):
+    elif re.search(r"[\d@_]|^[a-z].*(?:://|\w\.\w\w)", text) or folded.rstrip("s") in _time_words("numbers"):
         kind = "value"
     else:
         kind, key = "name" if text[0].isupper() and not begins else "word", stem(folded)
@@ -260,7 +264,7 @@ def _read_context(text: str) -> frozenset[str]:
 
 def _is_event(units: Sequence[Unit], said: str) -> bool:
     """True if a day is named, or what was done: "is called" says what is so, "called" what was done."""
-    days = (rf"(?<!ab )(?<!om )\b{word}\b" if word.isascii() else word for word in _time_words("days") if word in said)
+    days = (rf"{_NOT_FROM}\b{word}\b" if word.isascii() else word for word in _time_words("days") if word in said)
     if any(re.search(day, said) for day in days):
         return True
     # "Preferred airline: KLM" says what is so.
@@ -327,6 +331,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
         shared -= {"=live"}
     if not shared or old.text == new.text:
         return None
+    new = _drop_preamble(new, shared)
     held, also = ([not shared.isdisjoint(keys) for keys in claim.keys_of] for claim in (old, new))
     old_weight = _weigh(old, new, held)
     weight, kinds = min(old_weight, _weigh(new, old, also)), {unit.kind for unit in new.units}
@@ -375,10 +380,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     if not kind or not (is_placed or is_holder or (announced and kind != "word")):
         return None
     is_other_link = kind == "word" and before.link != after.link
-    # "Met the new landlord, Mrs Lindgren" tells of a day, and of who the landlord is.
-    is_renewed = any(unit.kind == "weak" and also[place] for place, unit in enumerate(new.units[:-1], 1))
-    is_event = old.is_event or (new.is_event and not (is_renewed and kind == "name"))
-    if not announced and (is_event or is_numbered or is_other_link):
+    if not announced and (old.is_event or new.is_event or is_numbered or is_other_link):
         return None
     is_told = is_told and weight >= _SUBJECT
     if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
@@ -389,6 +391,17 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     is_sure = _is_sure(old, new, before, after, weight, announced=announced, kind=kind)
     shown = "value" if kind == "date" and all(unit.kind != "date" for unit in (*before.units, *after.units)) else kind
     return Change(shown, before.split()[1], after.split()[1], is_sure and (not is_apart or weight >= _SURE_SUBJECT))
+
+
+def _drop_preamble(claim: Claim, shared: Set[str]) -> Claim:
+    """Leave out what is told of a day before something new is named: "Met the new landlord, Mrs Lindgren"."""
+    held = [not shared.isdisjoint(keys) for keys in claim.keys_of]
+    news = (at for at, unit in enumerate(claim.units[:-1]) if unit.text.startswith(_NEW) and held[at + 1])
+    if (at := next(news, None)) is None or all(held[at + 1 :]):
+        return claim
+    kept = [n >= at or held[n] or unit.kind not in ("word", "past") for n, unit in enumerate(claim.units)]
+    units, keys_of = compress(claim.units, kept), compress(claim.keys_of, kept)
+    return claim._replace(units=tuple(units), keys_of=tuple(keys_of), is_event=False)
 
 
 def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float, *, announced: bool, kind: str) -> bool:

@@ -85,6 +85,10 @@ Moved the standup from 9:30 to 10:00. | The standup is now at 9:15. | value 10:0
 The password manager is 1Password. | The password manager is Bitwarden. | name 1Password > Bitwarden
 The spare key is kept in the Lada. | The spare key is in the Volvo. | name Lada > Volvo
 The report is reviewed by Anna. | The report is written by Tom. | nothing
+My dentist is Dr. Ahmed. | First appointment with my new dentist, Dr. Brandt. | name? Ahmed > Brandt
+My dentist is Dr. Ahmed. | First appointment with Anna's new dentist, Dr. Brandt. | nothing
+The sprint lasts two weeks. | Sprints last three weeks as of today. | value two > three
+Staging: stage.acme.dev | Staging is now at staging.acme.io | value stage.acme.dev > staging.acme.io
 Allergic to nuts: Dana. | Allergic to milk: Farid. | nothing
 Bins go out on Tuesday night. | Bins go out on Sunday night from March. | date? Tuesday > Sunday
 Atlas uses RabbitMQ for events. | Atlas now uses NATS instead of RabbitMQ. | name RabbitMQ > NATS
