@@ -1,6 +1,7 @@
 """``mdrecall forget``: a preview unless it is told to act, ids to undo, and clear refusals."""
 
 import json
+import re
 from pathlib import Path
 
 import apsw
@@ -22,14 +23,14 @@ def test_a_preview_changes_nothing_and_apply_does(workspace: Workspace, run: Run
     assert "Nothing was changed. Add --apply" in shown.out
     assert PHRASE in note.read_text()
     done = run("forget", PHRASE, "--apply", "--trash")
-    assert "Forgotten" in done.out
+    assert re.search(r"\nForgotten \((\w+)\). The trash keeps it for 30 days: mdrecall forget --undo \1\n", done.out)
     assert note.read_text() == "# Day\n\n- The bike is green.\n"
     listed = json.loads(run("forget", "--list", "--json").out)["forgotten"]
     assert [entry["is_done"] for entry in listed] == [True]
     assert "It was forgotten before." in run("forget", PHRASE, "--apply", "--trash").out
     assert PHRASE not in run("search", "zorkberries").out
     undone = run("forget", "--undo", listed[0]["id"])
-    assert undone.code == 0
+    assert (undone.code, undone.out) == (0, "memory/2026-02-10.md: restored.\n")
     assert PHRASE in note.read_text()
     assert PHRASE in run("search", "zorkberries").out
 
