@@ -395,9 +395,9 @@ def find_change(old: Claim, new: Claim) -> Change | None:
 
 def _drop_preamble(claim: Claim, shared: Set[str]) -> Claim:
     """Leave out what is told of a day before something new is named: "Met the new landlord, Mrs Lindgren"."""
-    held = [not shared.isdisjoint(keys) for keys in claim.keys_of]
-    news = (at for at, unit in enumerate(claim.units[:-1]) if unit.text.startswith(_NEW) and held[at + 1])
-    if (at := next(news, None)) is None or all(held[at + 1 :]):
+    news = [at for at, unit in enumerate(claim.units[:-1]) if unit.kind == "weak" and unit.text.startswith(_NEW)]
+    held = [not shared.isdisjoint(keys) for keys in claim.keys_of] if news else []
+    if (at := next((at for at in news if held[at + 1]), None)) is None or all(held[at + 1 :]):
         return claim
     kept = [n >= at or held[n] or unit.kind not in ("word", "past") for n, unit in enumerate(claim.units)]
     units, keys_of = compress(claim.units, kept), compress(claim.keys_of, kept)
