@@ -223,7 +223,7 @@ class _Said:
         return heading_above(self.entry.chunk.trail, self.entry.chunk.text, self.entry.passage).rpartition(" › ")[2]
 
     def find_line(self, value: str) -> int:
-        """Return the line of the sentence that says a value."""
+        """Return the number of the line that states a value."""
         chunk, span = self.entry.chunk, shown_span(self.entry)
         sentence = next((text for text, *_ in self.sentences if value in text), "")
         lines = chunk.text[span.start : span.end].replace("**", "").split("\n")

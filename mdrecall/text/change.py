@@ -95,8 +95,8 @@ _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
 _HOMES = compile_later(rf"\b(?:{'|'.join(word for word, kind in _KINDS.items() if kind in ('live', 'move'))})\b")
 # A name with digits in it: GPT4, iPhone15, 1Password.
 _NAME = compile_later(r"[a-z]?[A-Z][A-Za-z-]+\d|\d+[A-Z][a-z]")
-_NEW = ("new", "neu", "nouv", "nuev", "nuov", "nov", "nieuw")
-#: A change holds from a day on: "as of today", "ab morgen".
+_NEW = ("new", "neu", "nouv", "nuev", "nuov", "nov", "nieuw")  # how words for "new" begin
+#: After these words, a day is when a change begins: "as of today", "ab morgen".
 _NOT_FROM = "(?<!ab )(?<!om )(?<!as of )(?<!from )"
 _OF_ONESELF = compile_later(r"(?:I|we|ich|wir|je|nous|yo|io|eu|ik|wij) ", re.IGNORECASE)
 _MEASURED = compile_later(r"\d+[.,]\d")
@@ -180,7 +180,7 @@ def list_sentences(text: str) -> list[str]:
 def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None:
     """Return a sentence as a claim; None if there is nothing in it to compare."""
     spelled = _SHORT_NOT.sub(" not", sentence) if "n" in sentence else sentence
-    parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over").replace("as of", "as-of"))
+    parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over").replace(" as of ", " as-of "))
     if "_" in spelled or not spelled.isascii():
         han = (_HAN_TOKEN.findall(one) if one[0] not in _QUOTES and count_unspaced(one) else () for one in parts)
         parts = [part for one, chars in zip(parts, han, strict=True) for part in chars or [one.strip("_")]]
@@ -297,7 +297,7 @@ class _Slot(NamedTuple):
     is_split: bool
     """True if a link stands inside it."""
     replaced: int = 0
-    """How many of the units stand before the *to* of a change: "moved from 9:30 to 10:00"."""
+    """How many of its units come before the "to" of a change: one in "moved from 9:30 to 10:00"."""
     is_subject: bool = False
     """True if *is* or a colon comes after it: it says what the line is about."""
 
@@ -394,7 +394,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
 
 
 def _drop_preamble(claim: Claim, shared: Set[str]) -> Claim:
-    """Leave out what is told of a day before something new is named: "Met the new landlord, Mrs Lindgren"."""
+    """Drop the words that lead up to something new, such as "met" in "Met the new landlord, Mrs Lindgren"."""
     news = [at for at, unit in enumerate(claim.units[:-1]) if unit.kind == "weak" and unit.text.startswith(_NEW)]
     held = [not shared.isdisjoint(keys) for keys in claim.keys_of] if news else []
     if (at := next((at for at in news if held[at + 1]), None)) is None or all(held[at + 1 :]):

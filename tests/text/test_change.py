@@ -88,6 +88,7 @@ The report is reviewed by Anna. | The report is written by Tom. | nothing
 My dentist is Dr. Ahmed. | First appointment with my new dentist, Dr. Brandt. | name? Ahmed > Brandt
 My dentist is Dr. Ahmed. | First appointment with Anna's new dentist, Dr. Brandt. | nothing
 The sprint lasts two weeks. | Sprints last three weeks as of today. | value two > three
+The areas of focus are Lyon. | The focus areas are Nice. | name Lyon > Nice
 Staging: stage.acme.dev | Staging is now at staging.acme.io | value stage.acme.dev > staging.acme.io
 Allergic to nuts: Dana. | Allergic to milk: Farid. | nothing
 Bins go out on Tuesday night. | Bins go out on Sunday night from March. | date? Tuesday > Sunday

@@ -43,7 +43,7 @@ def list_places(settings: Settings) -> dict[str, list[str]]:
     own, found = os.path.join(settings.agent_folder, _PLACES), os.stat(settings.workspace)
     folders = os.path.join(escape(os.path.dirname(settings.state_dir)), "*", "agents", escape(settings.agent_id))
     known = {path: load(path) for path in (own, *glob(os.path.join(folders, _PLACES)))}
-    # A folder that is renamed keeps its disk and its inode. Two disks can use the same inode.
+    # A renamed folder keeps its inode. Two disks may use the same one, so the disk has to be the same as well.
     moved = {path: at for path, at in known.items() if at.get("folder") == [found.st_dev, found.st_ino]}
     former = (path for path, at in moved.items() if not os.path.isdir(at["workspace"]))
     return {os.path.dirname(path): known[path].get("paths", []) for path in (own, *former)}
