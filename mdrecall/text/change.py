@@ -60,6 +60,8 @@ _SINCE = ("from", "starting", "von", "de", "da", "van", "dal", "del", "vanaf")
 _TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "to", "past", "the")
 #: A longer sentence says more than one thing, and a value is a few words.
 _MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
+#: A value is at most this many words from its verb.
+_NEAR = 5
 #: Two words say what a line is about, in Chinese three characters; three words do so whatever heading is above them.
 _SUBJECT, _CHARS_SUBJECT, _SURE_SUBJECT = 2.0, 1.5, 3.0
 #: The share of both lines, apart from the values, that they have in common.
@@ -126,8 +128,11 @@ class Claim(NamedTuple):
     is_lasting: bool
     """True if its note has no date, and so tells what holds."""
     is_denied: bool
-    is_event: bool
-    """True if it tells of one day or of the past, which another day does not change."""
+
+    @property
+    def is_event(self) -> bool:
+        """True if it tells of one day or of the past, which another day does not change."""
+        return any(unit.kind == "past" for unit in self.units) or _is_event(self.units, fold(self.text))
 
 
 class Change(NamedTuple):
@@ -202,19 +207,20 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     # Beside a Portuguese article, *no* means *in the*.
     is_denied = "not" in kinds and not {"o", "os", "da", "do", "em"}.intersection(words)
     is_denied = is_denied or (count_unspaced(sentence) > 0 and re.search(_HAN_NEGATIONS, sentence) is not None)
-    is_event, is_lasting = "past" in kinds or _is_event(units, fold(sentence)), bool(path) and not is_dated
-    return Claim(sentence, units, keys_of, frozenset(keys), context, file, is_lasting, is_denied, is_event)
+    return Claim(sentence, units, keys_of, frozenset(keys), context, file, bool(path) and not is_dated, is_denied)
 
 
 def _mark_bringing(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """Return the units with any verb marked that brings their subject to a value: "went up to 14", "renewed: 95"."""
     marked = list(units)
-    for place, unit in enumerate(units):
-        is_verb = place and unit.kind in ("word", "past") and len(unit.text) > 2
-        after = [one for one in units[place + 1 : place + 6] if is_verb and one.kind not in ("link", "weak")]
-        is_done = after and unit.text.endswith("ed") and after[0].text in ("to", ":")
-        if is_done or (after[1:] and after[0].kind == "to" and after[1].kind in ("value", "date")):
-            marked[place] = unit._replace(kind="bring")
+    said = [place for place, unit in enumerate(units) if unit.kind not in ("link", "weak")]
+    for place, to, at in zip(said, said[1:], [*said[2:], len(units)], strict=False):
+        verb, link = units[place], units[to]
+        if not (place and verb.kind in ("word", "past") and len(verb.text) > 2 and to - place <= _NEAR):
+            continue
+        is_valued = link.kind == "to" and at - place <= _NEAR and units[at:] and units[at].kind in ("value", "date")
+        if is_valued or (verb.text.endswith("ed") and link.text in ("to", ":")):
+            marked[place] = verb._replace(kind="bring")
     return tuple(marked)
 
 
@@ -331,7 +337,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
         shared -= {"=live"}
     if not shared or old.text == new.text:
         return None
-    new = _drop_preamble(new, shared)
+    whole, new = new, _drop_preamble(new, shared)
     held, also = ([not shared.isdisjoint(keys) for keys in claim.keys_of] for claim in (old, new))
     old_weight = _weigh(old, new, held)
     weight, kinds = min(old_weight, _weigh(new, old, also)), {unit.kind for unit in new.units}
@@ -380,7 +386,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     if not kind or not (is_placed or is_holder or (announced and kind != "word")):
         return None
     is_other_link = kind == "word" and before.link != after.link
-    if not announced and (old.is_event or new.is_event or is_numbered or is_other_link):
+    if not announced and (is_numbered or is_other_link or old.is_event or (new is whole and new.is_event)):
         return None
     is_told = is_told and weight >= _SUBJECT
     if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
@@ -401,7 +407,7 @@ def _drop_preamble(claim: Claim, shared: Set[str]) -> Claim:
         return claim
     kept = [n >= at or held[n] or unit.kind not in ("word", "past") for n, unit in enumerate(claim.units)]
     units, keys_of = compress(claim.units, kept), compress(claim.keys_of, kept)
-    return claim._replace(units=tuple(units), keys_of=tuple(keys_of), is_event=False)
+    return claim._replace(units=tuple(units), keys_of=tuple(keys_of))
 
 
 def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float, *, announced: bool, kind: str) -> bool:
@@ -466,8 +472,9 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
             is_split = bool(run) and (is_split or claim.units[place - 1].kind in _LINKS)
             run.append(unit)
     found = [_Slot(*each, is_subject=is_linked and not each[2]) for each in runs]
-    typed = [slot for slot in found if slot.kinds.intersection(_TYPED) or slot.is_holder(slot.units[0])]
-    return typed if announced and typed else found
+    if not announced:
+        return found
+    return [slot for slot in found if slot.kinds.intersection(_TYPED) or slot.is_holder(slot.units[0])] or found
 
 
 def _sum(units: Sequence[Unit]) -> float:

@@ -539,6 +539,8 @@ over pa pan par pas pendant per plus pod pour qua rat sag sam san sea sei ser se
 ten till til ton tra tum u uber un van var vi von war wil
 """
 _AMBIGUOUS = frozenset(_ALSO_ENGLISH.split())
+# One of these is needed to tell a language.
+_TELLING = frozenset().union(*_LATIN.values()) - _AMBIGUOUS
 #: Stop words in Latin letters of every language, but for those that mean something in English.
 LATIN_STOP_WORDS = _ENGLISH_WORDS.union(*_LATIN.values()) - (_AMBIGUOUS - _ENGLISH_WORDS)
 
@@ -575,6 +577,8 @@ def find_language(text: str) -> str:
 
 def _guess_languages(words: Set[str], english_count: int) -> list[str]:
     """Return the languages that a query may be in, apart from English, by how many stop words of theirs it has."""
+    if words.isdisjoint(_TELLING):
+        return []
     counts = {language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _AMBIGUOUS}
     most = max(counts.values(), default=0)
     return [language for language, count in counts.items() if count == most and count >= english_count]
