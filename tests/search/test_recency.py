@@ -6,9 +6,8 @@ import pytest
 
 from mdrecall.errors import QueryError
 from mdrecall.search.query import read_limits, read_times
-from mdrecall.search.recency import (
-    prefer_newest,
-)
+from mdrecall.search.recency import prefer_current, prefer_newest
+from mdrecall.text.markdown import split_passages
 from tests.search.test_stages import candidate, context, ids
 
 TODAY = date(2026, 3, 12).toordinal()
@@ -47,3 +46,15 @@ def test_the_newest_of_near_equals_comes_first_and_others_keep_their_places() ->
     assert by_number[1].worth == pytest.approx(1 / 1.35)
     assert ids(prefer_newest(entries, asked._replace(times=read_times("walrus", TODAY)))) == list(range(1, 9))
     assert prefer_newest(entries[:1], asked) == entries[:1]
+
+
+@pytest.mark.parametrize(("others", "first"), [(1, 99), (2, 99), (11, 0)])
+def test_only_so_many_sentences_are_read_to_find_a_change(others: int, first: int) -> None:
+    said = [f"The boat of {name} has a blue walrus flag." for name in ("Anna", "Ben", "Carol")]
+    lines = ["The walrus flag costs 40 euros.", *["\n".join(said)] * others, "The walrus flag costs 55 euros."]
+    numbers = (*range(others + 1), 99)
+    entries = [
+        candidate(number, text=text, path=f"memory/2026-01-{place:02}.md", passage=split_passages(text)[0])
+        for place, (number, text) in enumerate(zip(numbers, lines, strict=True), 1)
+    ]
+    assert ids(prefer_current(entries, context("walrus flag", max_results=20)))[0] == first
