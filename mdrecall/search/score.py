@@ -336,7 +336,8 @@ CHUNK_SHARE = 0.4
 NEIGHBOUR_WEIGHT = 0.2
 # What words count less that stand in several list items of a passage: each says something of its own.
 _SPREAD_COST = 0.8
-_ITEM = compile_later(r"(?<=\n)[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
+# To look for the end of a line first takes a fifth of the time.
+_ITEM = compile_later(r"\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
 # What the words of the path and of the headings count, as far as the passage does not hold them itself.
 TITLE_WEIGHT = 0.3
 # What the name of a note counts in addition if the query has all of it: the note is about whom or what is asked for.
@@ -483,7 +484,7 @@ def _read_text(chunk: StoredChunk) -> ReadText:
     own = [heading_title(lines[line].strip()) for line in above[1:]]
     titled = ["\n".join((title_text(chunk.path), *titles(chunk.trail))), *own]
     *starts, offset = accumulate([len(title) + 1 for title in titled], initial=0)
-    marks = [found.start() for found in _ITEM.finditer(chunk.text)]
+    marks = [found.start() + 1 for found in _ITEM.finditer(chunk.text)]
     items = [[one.start, *[mark for mark in marks if one.start < mark < one.end]] for one in passages]
     starts += [offset + start for each in items for start in each]
     headings, heading_of = [*(titles(chunk.trail) or [""])[-1:], *own], [above.index(one.heading) for one in passages]

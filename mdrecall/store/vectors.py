@@ -329,8 +329,8 @@ class MatrixEngine:
         """Write the products of some rows and the query, and measure the lengths of rows that are not known yet."""
         part = self._slice[: len(products)]
         part[...] = self._rows[places]
-        # Nothing is rounded: all numbers are whole. ``part @ query`` would wake a second thread, which takes longer.
-        self._numpy.vecdot(part, query, out=products)
+        # Nothing is rounded: all numbers are whole. Of more rows at once, `dot` would wake a second thread.
+        self._numpy.dot(part, query, out=products)
         if not self._is_measured and (self._lengths[places] == _UNKNOWN_LENGTH).any():
             self._lengths[places] = self._numpy.sqrt(self._numpy.vecdot(part, part))
 
