@@ -15,7 +15,7 @@ from mdrecall.notes.clock import user_time
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.repository import name_project
 from mdrecall.notes.tombstones import open_tombstones
-from mdrecall.patterns import is_note_file
+from mdrecall.patterns import compile_later, is_note_file
 from mdrecall.sync.soon import describe_last
 from mdrecall.text.annotations import BY_SESSION, is_for, line_authors, read_projects
 from mdrecall.text.markdown import cut_tokens, quarter_tokens
@@ -34,8 +34,8 @@ _TASK_DAYS = 7
 _MAX_NOTES, _MAX_BYTES = 60, 2 << 20
 #: Notes of days that may have changed what lasting notes say: about a month.
 _MAX_NEWER = 30
-_DAY = re.compile(r"memory/(\d{4}-\d\d-\d\d)(?!\d)")
-_TASK = re.compile(r"\s*[-*+] \[([ xX])\] +(.*\S)")
+_DAY = compile_later(r"memory/(\d{4}-\d\d-\d\d)(?!\d)")
+_TASK = compile_later(r"\s*[-*+] \[([ xX])\] +(.*\S)")
 #: The title of a digest and these lines are shown, the most useful first; earlier versions had *Asked* and *Said*.
 _LABELS, _MAX_ITEMS = ("Outcome", "Open", "Decided", "Wanted", "Asked", "Said"), 3
 _NAMES = {"memory": "notes", "sessions": "conversations"}

@@ -5,7 +5,6 @@ A memory flush appends to the note of the day and to nothing else.
 
 import errno
 import os
-import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,12 +16,12 @@ from mdrecall.errors import FileBusy, NothingToWrite, PathRefused, ReadError
 from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside, write_error
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
 from mdrecall.notes.opening import decode, read_below
-from mdrecall.patterns import NOTE_ENDING, host_of, is_note_file
+from mdrecall.patterns import NOTE_ENDING, compile_later, host_of, is_note_file
 from mdrecall.types.documents import Appended
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY = compile_later(r"\d{4}-\d{2}-\d{2}")
 #: A number after a point, as in ``release 1.2``, is not a file ending.
-OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+OTHER_ENDING = compile_later(r"\.[A-Za-z]\w{0,9}\Z")
 #: The longest file name that common file systems accept.
 _MAX_NAME_BYTES = 255
 #: After this many names that are taken, another name must be given: a loop that never ends helps nobody.

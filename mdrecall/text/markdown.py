@@ -394,10 +394,11 @@ def _segments_near(text: str, passage: Passage, max_units: int) -> list[_Segment
     end = text.find("\n", passage.end + max_units + 1)
     segments: list[_Segment] = []
     first_line = text.count("\n", 0, offset)
-    for number, line in enumerate(text[offset : len(text) if end < 0 else end].split("\n"), first_line):
-        if len(line) <= LONG_LINE:
-            segments.append((number, offset, offset + len(line)))
+    lines = text[offset : len(text) if end < 0 else end].split("\n")
+    for number, (line, width) in enumerate(zip(lines, map(len, lines), strict=True), first_line):
+        if width <= LONG_LINE:
+            segments.append((number, offset, offset + width))
         else:
             segments += [(number, offset + start, offset + end) for start, end in split_line(line)]
-        offset += len(line) + 1
+        offset += width + 1
     return segments

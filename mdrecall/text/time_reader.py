@@ -326,19 +326,19 @@ LANGUAGES = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "han"
 _SPACED = ("en", "de", "fr", "es")
 # The key of dates in digits, which are the same in all of them.
 _DIGITS = "digits"
-_WORD = re.compile(r"[^\W\d_]+")
-_YEAR_DIGITS = re.compile(r"(?:19|20)\d\d")
+_WORD = compile_later(r"[^\W\d_]+")
+_YEAR_DIGITS = compile_later(r"(?:19|20)\d\d")
 _WIDE_DIGITS = {0xFF10 + digit: str(digit) for digit in range(10)}
 _HAN_SCRIPT = compile_later("[\u3040-\u30ff\u4e00-\u9fff]")
 _HANGUL_SCRIPT = compile_later("[\uac00-\ud7a3]")
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|`[^`]*`|「[^」]*」|『[^』]*』|(?<!\w)'[^']*'(?!\w)")
+_QUOTED = compile_later(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|`[^`]*`|「[^」]*」|『[^』]*』|(?<!\w)'[^']*'(?!\w)")
 # Joined to other characters, a time word is part of an identifier, a path or an address.
 _JOINER = r"[-./:@\\#&=?%~+]"
 _LEFT = rf"(?<!\w)(?<!\w{_JOINER})(?<![@#/\\])(?:"
 _RIGHT = rf")(?!\w|{_JOINER}\w|[/\\])"
-_BETWEEN = re.compile(r"\b(?:between|zwischen|entre)\s*$", re.IGNORECASE)
-_TO = re.compile(r"\s*(?:to|until|till|through|bis|à|au|hasta|al?|[-–—~〜]|到|至|から)\s*", re.IGNORECASE)
-_AND = re.compile(r"\s*(?:and|und|et|y)\s*", re.IGNORECASE)
+_BETWEEN = compile_later(r"\b(?:between|zwischen|entre)\s*$", re.IGNORECASE)
+_TO = compile_later(r"\s*(?:to|until|till|through|bis|à|au|hasta|al?|[-–—~〜]|到|至|から)\s*", re.IGNORECASE)
+_AND = compile_later(r"\s*(?:and|und|et|y)\s*", re.IGNORECASE)
 
 _NUMERIC = (
     Rule("title_date",
