@@ -99,8 +99,6 @@ def _read_stdin() -> str:
 
 def add_list(parser: CommandParser) -> None:
     parser.value("note", "NOTE", "show the links from this note and to it; its path, its name, or an alias", nargs="?")
-    # Earlier versions needed it.
-    parser.flag("--links", argparse.SUPPRESS)
     add_common(parser)
 
 

@@ -368,6 +368,7 @@ def test_a_path_that_is_not_there_or_no_database_is_an_error(workspace: Workspac
         ran = run("import", *arguments, "--apply", "--json")
         assert (ran.code, bool(ran.json["error"]["message"])) == (2, True), arguments
     assert "did you mean chatgpt?" in run("import", "chatgtp", "x").err
+    assert "mdrecall import backup notes.zip" in run("import", "notes.zip").err
 
 
 def test_an_archive_that_unpacks_to_far_too_much_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_the_link_works_once_and_becomes_a_cookie_that_other_websites_cannot_use
     assert "Path=/ui" in said
     again = site.ask(site.link)
     assert again.status == 401
-    assert "used before" in again.body
+    assert "<code>mdrecall ui</code>" in again.body
     assert site.ask(site.link, Cookie=said.partition(";")[0]).status == 200
 
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mdrecall.extras.page.html import tag
+from mdrecall.extras.page.html import show_code, tag
 from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, render_document
 
 #: Scripts, styles, pictures and requests of our own only. Without 'unsafe-inline' no attribute or element in a note
@@ -188,5 +188,5 @@ async def read_form(request: Request, most: int) -> bytes | None:
 
 
 def _refuse(status: int, problem: str, way_out: str) -> Response:
-    body = tag("main", tag("h1", "mdrecall"), tag("p", problem, class_="problem"), tag("p", way_out), class_="alone")
-    return HTMLResponse(render_document("mdrecall", tag("body", body)), status)
+    told = tag("h1", "mdrecall"), tag("p", problem, class_="problem"), tag("p", show_code(way_out))
+    return HTMLResponse(render_document("mdrecall", tag("body", tag("main", *told, class_="alone"))), status)
