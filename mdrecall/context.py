@@ -144,8 +144,8 @@ class _Reader(NamedTuple):
         def read_raw(path: str) -> str:
             if not PROFILE.fullmatch(profile):
                 raise PathOutside(f"{profile!r} is not the id of a profile.", path=path)
-            opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
-            return open_tombstones(settings).load().mask(decode(opened.data), path)
+            data = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
+            return open_tombstones(settings).load().mask(decode(data), path)
 
         text = self.read(path := f"{_PROFILES}/{profile}/{USER_NOTE}", read_raw)
         if len(text) <= most:

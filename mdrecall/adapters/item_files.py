@@ -197,7 +197,7 @@ class ItemFiles:
         known, version = self._kept.get(inside), (stamp, forgotten.fingerprint)
         if known is None or known[0] != version:
             max_bytes = self._settings.mdrecall.max_file_bytes
-            data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes).data
+            data = read_below(self._workspace, inside, shown=inside, max_bytes=max_bytes)
             item = parse_item(data.decode(errors="replace"), inside, datetime.fromtimestamp(stamp[1] / 1e9, UTC))
             item.value, item.hash = _mask(item.value, forgotten), hash_content(data)
             known = self._kept[inside] = version, item

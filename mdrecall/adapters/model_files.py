@@ -217,7 +217,7 @@ class ModelFiles:
     def _read(self, path: str, inside: str) -> tuple[bytes, str]:
         """Return the content of a file, and its text without what was forgotten."""
         max_bytes = self._settings.mdrecall.max_file_bytes
-        data = read_below(self._workspace, inside, shown=path, max_bytes=max_bytes).data
+        data = read_below(self._workspace, inside, shown=path, max_bytes=max_bytes)
         try:
             return data, self._mask(data.decode(), inside)
         except UnicodeDecodeError as error:

@@ -229,7 +229,7 @@ class _Start:
         if path not in self._texts:
             self._texts[path] = ""
             with suppress(ReadError):
-                data = read_below(self._settings.workspace, path, shown=path, max_bytes=self._bytes_left).data
+                data = read_below(self._settings.workspace, path, shown=path, max_bytes=self._bytes_left)
                 self._texts[path] = open_tombstones(self._settings).load().mask(decode(data), path)
                 self._bytes_left -= len(data)
         return self._texts[path]

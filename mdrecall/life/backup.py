@@ -24,7 +24,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.notes.editing import hash_content, replace_content
 from mdrecall.notes.files import AGENT_FILES, ROOT_FILES, MemoryFiles
 from mdrecall.notes.notes import create_file
-from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.opening import decode, read_below, read_stamped
 from mdrecall.notes.tombstones import open_tombstones, parse_lines
 from mdrecall.patterns import is_note_file
 from mdrecall.state_files import draft
@@ -153,8 +153,8 @@ def _write(
 
         for path in inside:
             try:
-                opened = read_below(settings.workspace, path, shown=path, max_bytes=MAX_FILE_BYTES)
-                add(NOTES + path, opened.data, opened.stamp[1])
+                data, stamp = read_stamped(settings.workspace, path, shown=path, max_bytes=MAX_FILE_BYTES)
+                add(NOTES + path, data, stamp[1])
             except errors.FileMissing:
                 continue
             except errors.ReadError as error:
@@ -270,7 +270,7 @@ def _restore_note(
             return "forgotten", "it was forgotten"
     workspace, old = settings.workspace, None
     with suppress(errors.FileMissing):
-        old = read_below(workspace, path, shown=path, max_bytes=MAX_FILE_BYTES).data
+        old = read_below(workspace, path, shown=path, max_bytes=MAX_FILE_BYTES)
     if old == content:
         return "same", ""
     if apply and (old is None or overwrite):

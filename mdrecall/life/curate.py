@@ -86,7 +86,7 @@ class Curator:
     def read(self, path: str) -> Note:
         """Return a note with its content as it is on the disk."""
         note, max_bytes = self.locate(path), self._settings.mdrecall.max_file_bytes
-        return note._replace(data=read_below(note.root, note.inside, shown=note.path, max_bytes=max_bytes).data)
+        return note._replace(data=read_below(note.root, note.inside, shown=note.path, max_bytes=max_bytes))
 
     def save(self, path: str, text: str, expected_hash: str) -> None:
         """Replace the text of a note. Raise ``FileChanged`` if it is not the one that the hash stands for."""
@@ -120,7 +120,7 @@ class Curator:
         deleted = find_deleted(workspace, id)
         root, inside, shown = next(iter(find_candidates(self._files, workspace, deleted.path)))
         max_bytes = self._settings.mdrecall.max_file_bytes
-        data = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes).data
+        data = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes)
         found = _find_status(workspace, deleted.inside, shown)
         create_file(root.folder, inside, data, like=found, shown=shown)
         remove_deleted(workspace, deleted)

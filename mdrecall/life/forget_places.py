@@ -103,7 +103,7 @@ class Notes:
         texts: dict[str, str] = {}
         for _, shown, path, root, inside in self._list_deleted():
             with suppress(ReadError):
-                data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes).data
+                data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes)
                 texts[path] = "\n".join(filter(None, (texts.get(path), decode(data))))
         return texts
 
@@ -158,7 +158,7 @@ class Notes:
 
     def _change(self, note: _NoteFile, forgotten: Tombstones) -> NoteChange | None:
         kind, shown, path, root, inside = note
-        data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes).data
+        data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes)
         text = self.files.clean(path, root, inside, decode(data))[0]
         spans = forgotten.find_spans(text, path)
         is_masked = any(entry.is_masked for entry in forgotten.entries)

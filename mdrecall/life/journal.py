@@ -110,7 +110,7 @@ def restore_text(removed: RemovedText, max_bytes: int) -> str:
 
     root, inside, after, edits, content = removed
     try:
-        now = read_below(root, inside, shown=inside, max_bytes=max_bytes).data
+        now = read_below(root, inside, shown=inside, max_bytes=max_bytes)
     except FileMissing:
         create_file(root, inside, content or "\n".join((*removed.lines, "")).encode())
         return "restored" if content else "appended"

@@ -259,7 +259,7 @@ def _read_memory(settings: Settings) -> tuple[str, bytes | None]:
     there = (name for name in ROOT_FILES if os.path.lexists(os.path.join(workspace, name)))
     path = next(there, ROOT_FILES[0])
     with suppress(FileMissing):
-        return path, read_below(workspace, path, shown=path, max_bytes=max_bytes).data
+        return path, read_below(workspace, path, shown=path, max_bytes=max_bytes)
     return path, None
 
 

@@ -153,7 +153,7 @@ def lock_recalls(index_path: str, wait_s: float) -> Iterator[RecallState]:
 def read_entries(settings: Settings, path: str, forgotten: Tombstones | None = None) -> list[Entry]:
     """Return the entries of a note, without what was forgotten; none if it cannot be read."""
     try:
-        text = decode(read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes).data)
+        text = decode(read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes))
     except ReadError:
         return []
     return find_entries((forgotten.mask(text, path) if forgotten else text).split("\n"))

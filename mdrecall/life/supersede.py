@@ -101,7 +101,7 @@ def _take_back(memory: Memory, appended: Appended) -> None:
     if not appended.bytes:
         return
     with suppress(RecallError):
-        data = read_below(workspace, path, shown=path, max_bytes=memory.settings.mdrecall.max_file_bytes).data
+        data = read_below(workspace, path, shown=path, max_bytes=memory.settings.mdrecall.max_file_bytes)
         before = data[: -appended.bytes]
         if data.decode(find_codec(data), "replace").rstrip().count("\n") + 1 != appended.end_line:
             return
@@ -322,7 +322,7 @@ def _list_lines(path: str, lines: list[str]) -> list[OldLine]:
 def _read_file(memory: Memory, path: str) -> tuple[list[str], str]:
     """Return the lines of a note of the workspace, and the hash by which a change is noticed."""
     max_bytes = memory.settings.mdrecall.max_file_bytes
-    data = read_below(memory.settings.workspace, path, shown=path, max_bytes=max_bytes).data
+    data = read_below(memory.settings.workspace, path, shown=path, max_bytes=max_bytes)
     text = data.decode(find_codec(data), "replace").removeprefix("\ufeff")
     return text.split("\n"), hash_content(data)
 
@@ -354,7 +354,7 @@ def change_wishes(settings: Settings, project: str, removed: Mapping[int, "Wish"
 
     path, data = name_wishes(project), b""
     with suppress(FileMissing):
-        data = read_below(settings.workspace, path, shown=path, max_bytes=MAX_BYTES).data
+        data = read_below(settings.workspace, path, shown=path, max_bytes=MAX_BYTES)
     if not removed.items() <= parse_wishes(data, project).items():
         raise change_error(path)
     title = f"# Wishes <!-- project: {project} -->" if project else "# Wishes"

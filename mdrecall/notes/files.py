@@ -19,7 +19,7 @@ from mdrecall import platform
 from mdrecall.config.environment import is_disk, is_within, relative_path
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
-from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
+from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, read_stamped, stamp_of
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, compile_later, host_of, is_note_file, matches_glob
 from mdrecall.types.documents import Collection, Document, Issue, Listing, Marks, Origin, SourceName, Stamp
 
@@ -109,7 +109,7 @@ def _text(settings: Mapping[str, Any], name: str) -> str:
 def _read(workspace: str, name: str) -> str:
     """Return the text of a file; empty if it is missing, a link or not readable for another reason."""
     try:
-        return decode(read_below(workspace, name, shown=name, max_bytes=_MAX_BYTES).data)
+        return decode(read_below(workspace, name, shown=name, max_bytes=_MAX_BYTES))
     except ReadError:
         return ""
 
@@ -272,12 +272,12 @@ class MemoryFiles:
 
         seen_ns = time.time_ns()
         folder, inside = listing.locate(path)
-        opened = read_below(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
-        if is_binary(opened.data):
+        data, stamp = read_stamped(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
+        if is_binary(data):
             raise NotMarkdown(f"{path} is not text.", path=path, hint="Give it another ending, or save it as UTF-8.")
-        digest = hashlib.sha256(opened.data).hexdigest()
-        text, marks = self.clean(path, folder, inside, decode(opened.data))
-        return Document(self.name, path, text, digest, opened.stamp, seen_ns, marks=marks)
+        digest = hashlib.sha256(data).hexdigest()
+        text, marks = self.clean(path, folder, inside, decode(data))
+        return Document(self.name, path, text, digest, stamp, seen_ns, marks=marks)
 
     def clean(self, path: str, folder: str, inside: str, text: str) -> tuple[str, Marks | None]:
         """Return a text as it is shown: what a coding agent keeps is without secrets, and has marks for all of it."""

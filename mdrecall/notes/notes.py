@@ -182,7 +182,7 @@ def read_days(workspace: str, since: str, *, max_bytes: int) -> Iterator[str]:
     days = [path for path in list_days(workspace) if path >= f"{MEMORY_FOLDER}/{since}"]
     for shown in days[-_MAX_DAYS:]:
         with suppress(ReadError):
-            yield decode(read_below(workspace, shown, shown=shown, max_bytes=max_bytes).data)
+            yield decode(read_below(workspace, shown, shown=shown, max_bytes=max_bytes))
 
 
 def create_note(workspace: str, name: str, text: str) -> str:

@@ -8,7 +8,6 @@ import codecs
 import errno
 import os
 import stat
-from typing import NamedTuple
 
 from mdrecall import platform
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError, SymlinkRefused
@@ -29,15 +28,13 @@ _ROOT, _FOLDER = os.O_RDONLY | platform.FOLDER, os.O_RDONLY | platform.FOLDER | 
 _FILE = os.O_RDONLY | platform.NO_FOLLOW | platform.NO_WAIT
 
 
-class OpenedFile(NamedTuple):
-    """The bytes of a file, and its stamp when they were read."""
-
-    data: bytes
-    stamp: Stamp
-
-
-def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedFile:
+def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> bytes:
     """Read the regular file ``inside`` the folder ``root``; ``shown`` is how errors call it."""
+    return read_stamped(root, inside, shown=shown, max_bytes=max_bytes)[0]
+
+
+def read_stamped(root: str, inside: str, *, shown: str, max_bytes: int) -> tuple[bytes, Stamp]:
+    """Read a file as ``read_below`` does, and return its bytes with its stamp."""
     file = open_below(root, inside, shown=shown)
     try:
         return _read(file, shown, max_bytes)
@@ -169,7 +166,7 @@ def _is_link(name: str, folder: int | None) -> bool:
         return False
 
 
-def _read(file: int, shown: str, max_bytes: int) -> OpenedFile:
+def _read(file: int, shown: str, max_bytes: int) -> tuple[bytes, Stamp]:
     before = os.fstat(file)
     if before.st_size > max_bytes:
         message = f"{shown} has {before.st_size:,} bytes, more than the limit of {max_bytes:,}."
@@ -177,4 +174,4 @@ def _read(file: int, shown: str, max_bytes: int) -> OpenedFile:
     data = os.read(file, before.st_size + 1)
     while len(data) < before.st_size and (more := os.read(file, before.st_size + 1 - len(data))):
         data += more
-    return OpenedFile(data[: before.st_size], stamp_of(before))
+    return data[: before.st_size], stamp_of(before)

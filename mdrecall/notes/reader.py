@@ -36,14 +36,14 @@ def read_memory_file(
     refused: ReadError | None = None
     for root, inside, shown in find_candidates(files, workspace, path):
         try:
-            opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
+            data = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
         except FileMissing as missing:
             hint = partial(_suggest, files, shown, default=_NOT_FOUND)
             refused = refused or FileMissing(str(missing), path=shown, hint=hint)
         except SymlinkRefused as link:
             refused = refused or link
         else:
-            return shown, mask(files.clean(shown, root.folder, inside, decode(opened.data))[0], shown)
+            return shown, mask(files.clean(shown, root.folder, inside, decode(data))[0], shown)
     if refused is None:
         hint = partial(_suggest, files, path, default=_OUTSIDE, is_exact=True)
         refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)

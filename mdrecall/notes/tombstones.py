@@ -161,7 +161,7 @@ class TombstoneFiles:
         for name, *_ in self._list():
             shown = f"{_FOLDER}/{name}"
             with suppress(FileMissing, NotAFile, SymlinkRefused):
-                data = read_below(self._workspace, shown, shown=shown, max_bytes=MAX_BYTES).data
+                data = read_below(self._workspace, shown, shown=shown, max_bytes=MAX_BYTES)
                 split_lines(data, os.path.join(self._workspace, shown))
                 parts.append(data)
         return b"\n".join(parts)

@@ -302,8 +302,8 @@ def _read_project_root(chats: str) -> str:
     """Return the folder that Gemini's conversations in ``chats`` are about; empty if it is not known."""
     with suppress(ReadError):
         name = ".project_root"
-        found = read_below(os.path.dirname(chats), name, shown=name, max_bytes=_MAX_ROOT_BYTES)
-        return found.data.decode("utf-8", "replace").strip()
+        data = read_below(os.path.dirname(chats), name, shown=name, max_bytes=_MAX_ROOT_BYTES)
+        return data.decode("utf-8", "replace").strip()
     return ""
 
 

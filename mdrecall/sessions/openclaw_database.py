@@ -151,7 +151,7 @@ class ColdArchives:
         if not _COLD_NAME.fullmatch(name):
             raise _make_unreadable(session, "its name is not that of an archive")
         try:
-            return read_below(self._folder, name, shown=name, max_bytes=_MAX_COLD_BYTES).data
+            return read_below(self._folder, name, shown=name, max_bytes=_MAX_COLD_BYTES)
         except ReadError as error:
             raise _make_unreadable(session, str(error)) from error
 

@@ -221,7 +221,7 @@ def read_wishes(settings: Settings, project: str) -> dict[int, Wish]:
     """Return the wishes of a project, or those that hold everywhere, by their lines; none if they cannot be read."""
     path = name_wishes(project)
     with suppress(ReadError):
-        return parse_wishes(read_below(settings.workspace, path, shown=path, max_bytes=MAX_BYTES).data, project)
+        return parse_wishes(read_below(settings.workspace, path, shown=path, max_bytes=MAX_BYTES), project)
     return {}
 
 

@@ -30,7 +30,7 @@ from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
 from mdrecall.notes import editing, tombstones
 from mdrecall.notes.files import AGENT_FILES, USER_FILE, MemoryFiles
-from mdrecall.notes.opening import find_status, read_below, stamp_of
+from mdrecall.notes.opening import find_status, read_stamped, stamp_of
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending, host_of
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.sync.encrypted import ABOUT, MAX_NOTE_BYTES, EncryptedGit, Key, find_key_name, keep_key, read_key
@@ -427,16 +427,16 @@ class MemorySync:
                 blobs[path], unchanged[path] = base[path], known[path]
                 continue
             try:
-                opened = read_below(self.workspace, path, shown=path, max_bytes=self._limit(path))
+                data, stamp = read_stamped(self.workspace, path, shown=path, max_bytes=self._limit(path))
             except FileMissing:
                 continue
             except ReadError as error:
                 self._hold(path, f"{error} It is not synced.")
                 continue
-            blobs[path] = self._git.name_blob(opened.data)
-            self._contents[blobs[path]] = opened.data
-            if blobs[path] == base.get(path) and now_ns - max(opened.stamp[1:3]) > _SETTLES_NS:
-                unchanged[path] = [*opened.stamp]
+            blobs[path] = self._git.name_blob(data)
+            self._contents[blobs[path]] = data
+            if blobs[path] == base.get(path) and now_ns - max(stamp[1:3]) > _SETTLES_NS:
+                unchanged[path] = [*stamp]
         self.state["unchanged"] = unchanged
         return blobs
 

@@ -180,7 +180,7 @@ def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, mon
     home.workspace().write("MEMORY.md", text)
     real, reads = opening.read_below, list[str]()
 
-    def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> opening.OpenedFile:
+    def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> bytes:
         reads.append(shown)
         return real(root, inside, shown=shown, max_bytes=max_bytes)
 

@@ -16,7 +16,7 @@ from mdrecall.context import save_session
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.extras.qmd.export import SessionExport
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
-from mdrecall.notes.opening import read_below
+from mdrecall.notes.opening import read_stamped
 from mdrecall.sessions import readers
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.readers import Transcripts, open_transcripts
@@ -76,8 +76,8 @@ class JsonListReader:
     @contextmanager
     def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
         name = path.removeprefix(_PREFIX) + _ENDING
-        opened = read_below(self._folder, name, shown=path, max_bytes=1_000_000)
-        yield OpenJsonList(opened.data, (*opened.stamp[:3], 0))
+        data, stamp = read_stamped(self._folder, name, shown=path, max_bytes=1_000_000)
+        yield OpenJsonList(data, (*stamp[:3], 0))
 
     def _path(self, session: str) -> str:
         return _PREFIX + session

@@ -200,15 +200,15 @@ def _write_note(target: Target, key: str, change: Change, text: str) -> None:
     if change.action == "new":
         create_file(workspace, path, block.encode())
         return
-    opened = read_below(workspace, path, shown=path, max_bytes=target.settings.mdrecall.max_file_bytes)
-    note = decode(opened.data).replace("\r\n", "\n")
+    data = read_below(workspace, path, shown=path, max_bytes=target.settings.mdrecall.max_file_bytes)
+    note = decode(data).replace("\r\n", "\n")
     blocks = [one for one in find_blocks(note) if one.source == target.source and key in one.keys and not one.is_edited]
     if not blocks:
         raise FileChanged(f"{path} has changed since it was read.", path=path, hint="Nothing was written; try again.")
     old = blocks[0]
     before = f"{note[: old.start]}\n\n" if old.start else ""
     content = f"{before}{block.rstrip()}{note[old.end :]}"
-    replace_content(workspace, path, content.encode(), hash_content(opened.data))
+    replace_content(workspace, path, content.encode(), hash_content(data))
 
 
 def _append_entries(target: Target, path: str, entries: list[_Entry], report: Callable[[Change], None]) -> None:

@@ -175,7 +175,7 @@ class _Cards:
             settings = visit.memories.get(name or visit.name).settings
             # A conversation has none, and what is not in the workspace, or is gone, is called by its headings.
             with suppress(ReadError):
-                data = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes).data
+                data = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
                 self.fields[name, path] = read_fields(decode(data[:_HEAD_BYTES]))
 
     def list(self, results: Sequence[SearchResult]) -> Html:

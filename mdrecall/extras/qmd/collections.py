@@ -16,7 +16,7 @@ from mdrecall.config.environment import expand
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.extras.qmd.database import QmdDatabase, quarantine_if_damaged
 from mdrecall.notes.files import MEMORY_FOLDER, ROOT_FILES, USER_FILE, MemoryFiles
-from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.opening import decode, read_stamped
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, is_note_file, matches_glob
 from mdrecall.state_files import make_private_folder
@@ -331,8 +331,8 @@ class CollectionPaths:
 
     def read(self, file: CollectionFile) -> tuple[str, int]:
         """Return the text of a file without what was forgotten, and when it was changed, in ns; raise ``ReadError``."""
-        opened = read_below(file.collection.root, file.inside, shown=file.shown, max_bytes=self._max_bytes)
-        return self._forgotten.load().mask(decode(opened.data), file.shown), opened.stamp[1]
+        data, stamp = read_stamped(file.collection.root, file.inside, shown=file.shown, max_bytes=self._max_bytes)
+        return self._forgotten.load().mask(decode(data), file.shown), stamp[1]
 
     def _resolve_prefixed(self, path: str) -> CollectionFile:
         name, _, inside = path.removeprefix(PREFIX).partition("/")
