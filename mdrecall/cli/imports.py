@@ -14,11 +14,12 @@ from mdrecall.cli.output import plural, shorten_home, show, style
 from mdrecall.config.load import Loaded
 from mdrecall.errors import FileMissing, PathRefused, QueryError, RecallError
 from mdrecall.extras.imports.readers import make_reader
-from mdrecall.extras.imports.sources import Skipped, find_path
-from mdrecall.extras.imports.writer import Change, Plan, Target, apply_import, plan_import
+from mdrecall.extras.imports.sources import find_path
+from mdrecall.extras.imports.writer import Change, Target, apply_import, plan_import
 from mdrecall.life.backup import Backup, BackupReport, Restored, open_backup, read_memories, restore, write_backup
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.plugins import import_lancedb
+from mdrecall.types.documents import Issue
 
 #: Notes and files that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
@@ -63,57 +64,54 @@ def run_import(options: argparse.Namespace) -> int:
     read = make_reader(options.source, path, loaded.settings)
     if sys.stderr.isatty():
         print(f"Reading {shorten_home(path)} …", file=sys.stderr)
-    plan = plan_import(read, target)
+    changes, skipped = plan_import(read, target)
     written: list[Change] = []
-    has_new = any(change.action in ("new", "changed") for change in plan.changes.values())
-    failed = apply_import(read, target, plan, report=written.append) if options.apply and has_new else []
-    record = _imported_to_json(options, path, plan, len(written), failed)
-    lines = _format_imported(options, path, plan, len(written))
-    warnings = [f"{one.name[:80]}: {one.problem}" for one in (*plan.skipped, *failed)]
-    return show(options, record, *lines, warnings=warnings, code=2 if failed else 0 if plan.changes else 1)
+    has_new = any(change.action in ("new", "changed") for change in changes.values())
+    failed = apply_import(read, target, changes, report=written.append) if options.apply and has_new else []
+    record = _imported_to_json(options, path, [*changes.values()], len(written), skipped, failed)
+    lines = _format_imported(record, [*changes.values()])
+    warnings = [f"{name[:80]}: {problem}" for name, problem in (*skipped, *failed)]
+    return show(options, record, *lines, warnings=warnings, code=2 if failed else 0 if changes else 1)
 
 
 def _imported_to_json(
-    options: argparse.Namespace, path: str, plan: Plan, written: int, failed: Sequence[Skipped]
+    options: argparse.Namespace, path: str, changes: list[Change], done: int, skipped: list[Issue], failed: list[Issue]
 ) -> dict[str, Any]:
     fields = ("action", "path", "title", "day", "bytes")
-    counts: Counter[str] = Counter(change.action for change in plan.changes.values())
+    seen = Counter[str](change.action for change in changes)
+    counts = {**{action: seen[action] for action in _ITEM_LABELS}, "skipped": len(skipped), "failed": len(failed)}
     return {
         "source": options.source,
         "path": path,
         "inPlace": False,
         "applied": options.apply,
-        "written": written,
-        "counts": {
-            **{action: counts[action] for action in _ITEM_LABELS},
-            "skipped": len(plan.skipped),
-            "failed": len(failed),
-        },
-        "items": [{field: getattr(change, field) for field in fields} for change in plan.changes.values()],
-        "problems": [{"name": one.name, "problem": one.problem} for one in (*plan.skipped, *failed)],
+        "written": done,
+        "counts": counts,
+        "items": [{field: getattr(change, field) for field in fields} for change in changes],
+        "problems": [{"name": name, "problem": problem} for name, problem in (*skipped, *failed)],
     }
 
 
-def _format_imported(options: argparse.Namespace, path: str, plan: Plan, written: int) -> list[str]:
-    planned = [change for change in plan.changes.values() if change.action in ("new", "changed")]
+def _format_imported(record: dict[str, Any], changes: list[Change]) -> list[str]:
+    planned = [change for change in changes if change.action in ("new", "changed")]
     # The notes that are written, with the number of entries of those that are lists.
     entries: Counter[str] = Counter()
     for change in planned:
         entries[change.path] += change.is_entry
     notes = [note + (f"  ({plural(count, 'entry', 'entries')})" if count else "") for note, count in entries.items()]
-    counts: Counter[str] = Counter(change.action for change in plan.changes.values())
+    counts, title = record["counts"], f"{record['source']}: {record['path']}"
     told = [f"{counts[action]:,} {label}" for action, label in _ITEM_LABELS.items() if counts[action]]
-    told += [f"{len(plan.skipped):,} skipped"] if plan.skipped else []
+    told += [f"{counts['skipped']:,} skipped"] if counts["skipped"] else []
     size = sum(change.bytes for change in planned)
     if not planned:
         end = "Nothing to write."
-    elif not options.apply:
+    elif not record["applied"]:
         end = f"Nothing is written yet ({size:,} bytes). To import, add --apply."
-    elif written < len(planned):
-        end = f"Imported {written:,} of {len(planned):,}. Import again to complete it; nothing is doubled."
+    elif record["written"] < len(planned):
+        end = f"Imported {record['written']:,} of {len(planned):,}. Import again to complete it; nothing is doubled."
     else:
         end = f"Imported ({size:,} bytes). The next search finds it."
-    return [*_format_list(f"{options.source}: {path}", notes, "more note"), ", ".join(told) + "." * bool(told), end]
+    return [*_format_list(title, notes, "more note"), ", ".join(told) + "." * bool(told), end]
 
 
 def _format_list(title: str, entries: Sequence[str], more: str) -> list[str]:

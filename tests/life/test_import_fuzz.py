@@ -24,7 +24,8 @@ from mdrecall.extras.imports.items import (
     render_note,
 )
 from mdrecall.extras.imports.readers import read_chatgpt, read_claude, read_mem0
-from mdrecall.extras.imports.sources import Read, Request, Skipped
+from mdrecall.extras.imports.sources import Read, Request
+from mdrecall.types.documents import Issue
 
 NAMES = (
     "id", "conversation_id", "title", "mapping", "current_node", "message", "author", "role", "content", "parts",
@@ -53,7 +54,7 @@ def test_any_json_is_read_or_refused(read: Callable[[Request], Iterator[Read]], 
                 assert found.text.strip()
                 assert name_note(found._replace(title=clean_title(found.title)))
             else:
-                assert isinstance(found, Skipped)
+                assert isinstance(found, Issue)
                 assert found.problem
 
 

@@ -17,8 +17,9 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BUGS, NotAFile
 from mdrecall.extras.imports.exports import JsonFile, find_json, read_items
 from mdrecall.extras.imports.items import Item
-from mdrecall.extras.imports.sources import Read, Request, Skipped, dict_of, dicts_of, first_text, seconds_of, text_of
+from mdrecall.extras.imports.sources import Read, Request, dict_of, dicts_of, first_text, seconds_of, text_of
 from mdrecall.sessions.foreign_database import open_snapshot
+from mdrecall.types.documents import Issue
 
 #: ``conversations.json``, or since 2026 several numbered files; with what Claude remembers.
 _CONVERSATIONS, _MEMORIES = (
@@ -81,7 +82,7 @@ def _try(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
     try:
         return read(*arguments)
     except BUGS as error:
-        return Skipped(name, f"it cannot be read ({type(error).__name__})")
+        return Issue(name, f"it cannot be read ({type(error).__name__})")
 
 
 def _read_conversations(
@@ -97,7 +98,7 @@ def _read_conversations(
         name = first_text(conversation, "title", "name") or f"conversation {number}"
         is_one = field in conversation
         known += is_one
-        wrong = Skipped(name, f"it is not a conversation of {program}")
+        wrong = Issue(name, f"it is not a conversation of {program}")
         yield _try(name, read, conversation, request) if is_one else wrong
     if number and not known:
         message = f"{request.path} has no conversations of {program}."
@@ -180,7 +181,7 @@ def _make_item(
     """Return a conversation; ``times`` are when it was begun and when it was changed."""
     messages = [message for message in found if message]
     if not key or not messages:
-        return Skipped(title or key or "a conversation", "it has no messages" if key else "it has no id")
+        return Issue(title or key or "a conversation", "it has no messages" if key else "it has no id")
     said = [at for _, _, at in messages]
     day = next(filter(None, map(request.day, (times[0], *said))), "")
     minutes = [request.day(at, " (%Y-%m-%d %H:%M)") for at in said]
@@ -226,9 +227,9 @@ def _read_memory(memory: _Row, request: Request, otherwise: str) -> Read:
     name = text_of(memory.get("id")) or otherwise
     text = first_text(memory, "memory", "content", "text", "data")
     if not text:
-        return Skipped(name, "it has no text")
+        return Issue(name, "it has no text")
     if "" < text_of(memory.get("expiration_date"))[:10] < request.today:
-        return Skipped(name, "it has expired")
+        return Issue(name, "it has expired")
     owner = first_text(memory, "user_id", "agent_id", "app_id", "run_id")
     changed = memory.get("updated_at") or memory.get("created_at")
     return Item(
@@ -316,7 +317,7 @@ def _read_session(database: _Database, session: _Row, request: Request) -> Read:
     asked = list(dict.fromkeys(filter(None, (text_of(row.get("prompt_text")) for row in prompts))))
     asked = asked or list(filter(None, [text_of(session.get("user_prompt"))]))
     if not observations and not summaries and not asked:
-        return Skipped(f"session {memory}", "it is empty")
+        return Issue(f"session {memory}", "it is empty")
     rows = [session, *prompts, *summaries, *observations]
     times = [row.get("started_at_epoch") or row.get("created_at_epoch") or row.get("created_at") for row in rows]
     project = next(filter(None, (text_of(row.get("project")) for row in rows)), "")

@@ -8,19 +8,14 @@ from typing import Any, NamedTuple, TypeAlias
 from mdrecall.errors import FileMissing, suggest_name
 from mdrecall.extras.imports.items import Item
 from mdrecall.notes.clock import user_time
+from mdrecall.types.documents import Issue
 
 #: Numbers above this are milliseconds: as seconds they would be in the year 5138.
 _LARGEST_SECONDS = 1e11
 
 
-class Skipped(NamedTuple):
-    """An item that cannot be imported, and why."""
-
-    name: str
-    problem: str
-
-
-Read: TypeAlias = Item | Skipped
+#: An item, or the name of one that cannot be imported, and why.
+Read: TypeAlias = Item | Issue
 
 
 class Request(NamedTuple):

@@ -6,7 +6,7 @@ nobody has edited follows its source; one that somebody has edited is left alone
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -14,7 +14,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BUGS, FileBusy, FileChanged, ReadError, WriteError
 from mdrecall.extras.imports import items
 from mdrecall.extras.imports.items import Block, Item, add_mark, find_blocks, hash_key, hash_text
-from mdrecall.extras.imports.sources import Read, Skipped
+from mdrecall.extras.imports.sources import Read
 from mdrecall.locks import FileLock
 from mdrecall.notes.editing import hash_content, replace_content
 from mdrecall.notes.files import MemoryFiles
@@ -24,6 +24,7 @@ from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.state_files import make_private_folder
 from mdrecall.text.redact import make_redactor
+from mdrecall.types.documents import Issue
 
 Action: TypeAlias = Literal["new", "changed", "same", "edited", "forgotten", "older"]
 
@@ -47,14 +48,6 @@ class Change(NamedTuple):
     bytes: int
     version: float
     is_entry: bool
-
-
-class Plan(NamedTuple):
-    """What an import does."""
-
-    changes: dict[str, Change]
-    """By the key of the item."""
-    skipped: tuple[Skipped, ...]
 
 
 class Target(NamedTuple):
@@ -129,33 +122,37 @@ def _find_known(target: Target) -> Iterator[tuple[str, tuple[str, Block]]]:
                     yield from ((key, (path, block)) for key in block.keys)
 
 
-def plan_import(read: Callable[[], Iterator[Read]], target: Target) -> Plan:
-    """Return what an import would do. Nothing is written."""
+def plan_import(read: Callable[[], Iterator[Read]], target: Target) -> tuple[dict[str, Change], list[Issue]]:
+    """Return what an import would do, by the keys of the items, and what it would leave out. Nothing is written."""
     writer = _Writer(target)
     changes: dict[str, Change] = {}
-    skipped: list[Skipped] = []
+    skipped: list[Issue] = []
     for found in read():
-        if isinstance(found, Skipped):
+        if isinstance(found, Issue):
             skipped.append(found)
             continue
         try:
             change, _ = writer.prepare(found)
         except (WriteError, *BUGS) as error:
-            skipped.append(Skipped(found.title or found.key, str(error) or type(error).__name__))
+            skipped.append(Issue(found.title or found.key, str(error) or type(error).__name__))
             continue
         limit = target.settings.mdrecall.max_file_bytes - _MARK_BYTES
         if change.bytes > limit:
-            skipped.append(Skipped(change.title, f"it has {change.bytes:,} bytes, more than a note may have"))
+            skipped.append(Issue(change.title, f"it has {change.bytes:,} bytes, more than a note may have"))
         elif found.key not in changes or changes[found.key].version < found.version:
             changes[found.key] = change
-    return Plan(changes, tuple(skipped))
+    return changes, skipped
 
 
 def apply_import(
-    read: Callable[[], Iterator[Read]], target: Target, plan: Plan, *, report: Callable[[Change], None] = lambda _: None
-) -> list[Skipped]:
+    read: Callable[[], Iterator[Read]],
+    target: Target,
+    changes: Mapping[str, Change],
+    *,
+    report: Callable[[Change], None] = lambda _: None,
+) -> list[Issue]:
     """Write what is planned, and return what could not be written. ``report`` is called for each item that was."""
-    failed: list[Skipped] = []
+    failed: list[Issue] = []
     settings = target.settings
     make_private_folder(settings.state_dir)
     lock = FileLock(os.path.join(settings.state_dir, "mdrecall-import.lock"))
@@ -167,7 +164,7 @@ def apply_import(
         # The entries of a note are written together.
         waiting: defaultdict[str, list[_Entry]] = defaultdict(list)
         for found in read():
-            planned = plan.changes.get(found.key) if isinstance(found, Item) else None
+            planned = changes.get(found.key) if isinstance(found, Item) else None
             if not isinstance(found, Item) or planned is None or planned.action not in ("new", "changed"):
                 continue
             try:
@@ -183,12 +180,12 @@ def apply_import(
                     report(change)
                 writer.known[key] = change.path, Block(target.source, (key,), change.text_hash, 0, 0, False)
             except (WriteError, ReadError, *BUGS) as error:
-                failed.append(Skipped(found.title or found.key, str(error) or type(error).__name__))
+                failed.append(Issue(found.title or found.key, str(error) or type(error).__name__))
         for path, entries in waiting.items():
             try:
                 _append_entries(target, path, entries, report)
             except WriteError as error:
-                failed.append(Skipped(path, str(error)))
+                failed.append(Issue(path, str(error)))
     finally:
         lock.release()
     return failed
