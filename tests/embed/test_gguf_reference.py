@@ -7,7 +7,7 @@ import pytest
 
 from mdrecall.embed.models import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
-from mdrecall.extras.gguf.model_file import DEFAULT, Reference, parse_reference
+from mdrecall.extras.gguf.model_file import DEFAULT, parse_reference
 from mdrecall.types.documents import EmbedInput
 
 HUB = "https://huggingface.co"
@@ -24,30 +24,29 @@ HUB = "https://huggingface.co"
     ],
 )
 def test_a_file_on_the_hub(text: str, path: str, url: str) -> None:
-    assert parse_reference(text) == Reference(path.rpartition("/")[2], path, url)
+    assert parse_reference(text) == (path, url)
 
 
 def test_the_default_is_what_openclaw_has() -> None:
     repository = "ggml-org/embeddinggemma-300m-qat-q8_0-GGUF"
     name = "embeddinggemma-300m-qat-Q8_0.gguf"
-    assert parse_reference(DEFAULT, "https://mirror/") == Reference(
-        name, f"hub/{repository}/main/{name}", f"https://mirror/{repository}/resolve/main/{name}"
+    assert parse_reference(DEFAULT, "https://mirror/") == (
+        f"hub/{repository}/main/{name}",
+        f"https://mirror/{repository}/resolve/main/{name}",
     )
 
 
 def test_an_address_on_the_web() -> None:
-    one, other = (
-        parse_reference("https://host:8443/a/f%20x.gguf?download=true"),
-        parse_reference("http://host/a/f%20x.gguf"),
-    )
-    assert (one.name, one.url) == ("f x.gguf", "https://host:8443/a/f%20x.gguf?download=true")
-    assert os.path.dirname(one.path) != os.path.dirname(other.path)
+    path, url = parse_reference("https://host:8443/a/f%20x.gguf?download=true")
+    other, _ = parse_reference("http://host/a/f%20x.gguf")
+    assert (os.path.basename(path), url) == ("f x.gguf", "https://host:8443/a/f%20x.gguf?download=true")
+    assert os.path.dirname(path) != os.path.dirname(other)
 
 
 def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    wanted = Reference("m x.gguf", str(tmp_path / "m x.gguf"))
+    wanted = (str(tmp_path / "m x.gguf"), "")
     assert (
         parse_reference("~/m x.gguf")
         == parse_reference("m x.gguf")

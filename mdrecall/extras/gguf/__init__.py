@@ -6,6 +6,7 @@ A model is fetched and loaded at first use.
 import hashlib
 import json
 import math
+import os
 import struct
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -51,10 +52,10 @@ class GgufEmbedder:
         """
         parts: list[object] = [self.provider, RECIPE_VERSION]
         try:
-            reference = model_file.parse_reference(self.model, self._hub)
+            path, url = model_file.parse_reference(self.model, self._hub)
         except ModelFileError:
-            reference = model_file.Reference("", url=self.model)
-        parts += [self.model] if reference.url else [reference.name, *(model_file.read_stamp(reference.path) or ())[:2]]
+            path, url = "", self.model
+        parts += [self.model] if url else [os.path.basename(path), *(model_file.read_stamp(path) or ())[:2]]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
@@ -82,8 +83,8 @@ class GgufEmbedder:
         return [_unit(vector) for vector in vectors]
 
     def _prompts(self, header: model_file.Header) -> Prompts:
-        reference = model_file.parse_reference(self.model, self._hub)
-        return prompts_for(header.architecture, header.name, self.model if reference.url else reference.name)
+        path, url = model_file.parse_reference(self.model, self._hub)
+        return prompts_for(header.architecture, header.name, self.model if url else os.path.basename(path))
 
     def _measure(self, runtime: Runtime) -> None:
         self.dimensions = len(runtime.embed(["text"])[0]) // 4

@@ -244,10 +244,10 @@ class GgufModel:
                 raise EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
 
         require_package()
-        reference = parse_reference(self._name, self._hub)
-        path = fetch_model(reference, self._cache_dir, check_open)
+        path, url = parse_reference(self._name, self._hub)
+        path = fetch_model(path, url, self._cache_dir, check_open)
         self._stamp = read_stamp(path)
-        header = check_header(path, downloaded=bool(reference.url))
+        header = check_header(path, downloaded=bool(url))
         self._runtime = runtime = Runtime(path, header, self._choose_pooling(path, header))
         check_open()
         runtime.start()

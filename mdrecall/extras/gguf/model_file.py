@@ -40,30 +40,21 @@ _KEPT_BYTES = 1024
 UNSPECIFIED, RANKING = -1, 4
 
 
-class Reference(NamedTuple):
-    """Where a model is: a local file, or a download."""
+def parse_reference(text: str, hub: str = HUB) -> tuple[str, str]:
+    """Return the file that ``local.modelPath`` means, and its address; raise ``ModelFileError`` if it means none.
 
-    name: str
-    """The name of its file."""
-    path: str = ""
-    """The path of a local file, or of a download below the cache folder."""
-    url: str = ""
-    """The address of a download; empty for a local file."""
-
-
-def parse_reference(text: str, hub: str = HUB) -> Reference:
-    """Return the meaning of ``local.modelPath``; raise ``ModelFileError`` if it has none."""
+    A local file has no address. The path of a download is below the cache folder.
+    """
     if text.startswith("hf:"):
         return _parse_hub(text, hub)
     if text.startswith(("http://", "https://")):
         return _parse_web(text)
     if _SCHEME.match(text) or "\0" in text:
         raise _reference_error(text)
-    path = os.path.abspath(os.path.expanduser(text))
-    return Reference(os.path.basename(path), path)
+    return os.path.abspath(os.path.expanduser(text)), ""
 
 
-def _parse_hub(text: str, hub: str) -> Reference:
+def _parse_hub(text: str, hub: str) -> tuple[str, str]:
     found = _ON_HUB.fullmatch(text)
     if not found:
         raise _reference_error(text)
@@ -74,10 +65,10 @@ def _parse_hub(text: str, hub: str) -> Reference:
     file = quote(found["file"])
     repository = f"{quote(found['user'])}/{quote(found['repository'])}"
     url = f"{hub.rstrip('/')}/{repository}/resolve/{quote(revision, safe='')}/{file}"
-    return Reference(parts[-1], os.path.join("hub", *parts), url)
+    return os.path.join("hub", *parts), url
 
 
-def _parse_web(text: str) -> Reference:
+def _parse_web(text: str) -> tuple[str, str]:
     try:
         parts = urlsplit(text)
     except ValueError as error:
@@ -85,7 +76,7 @@ def _parse_web(text: str) -> Reference:
     name = unquote(parts.path.rpartition("/")[2])
     if not parts.hostname or "@" in parts.netloc or not name.endswith(".gguf") or not _is_name(name):
         raise _reference_error(text)
-    return Reference(name, os.path.join("web", hashlib.sha256(text.encode()).hexdigest()[:16], name), text)
+    return os.path.join("web", hashlib.sha256(text.encode()).hexdigest()[:16], name), text
 
 
 def _is_name(part: str) -> bool:
@@ -106,20 +97,20 @@ def read_stamp(path: str) -> tuple[int, int, int] | None:
     return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
-def fetch_model(reference: Reference, cache_dir: str, progress: ProgressCallback | None) -> str:
+def fetch_model(path: str, url: str, cache_dir: str, progress: ProgressCallback | None) -> str:
     """Return the path of the model's file, downloading it if need be."""
-    if not reference.url:
-        return reference.path
-    path = os.path.join(os.path.abspath(cache_dir), reference.path)
+    if not url:
+        return path
+    path = os.path.join(os.path.abspath(cache_dir), path)
     if os.path.exists(path):
         return path
+    folder, name = os.path.split(path)
     hint = (
-        f"Download {reference.name} by hand from {reference.url} (a model with a licence to accept asks for a login "
-        "there), and set memorySearch.local.modelPath to the file."
+        f"Download {name} by hand from {url} (a model with a licence to accept asks for a login there), and set "
+        "memorySearch.local.modelPath to the file."
     )
-    folder, file = os.path.dirname(path), RemoteFile(reference.name)
     with folder_lock(folder):
-        return fetch(file, reference.url, folder, hint=hint, progress=progress, check=read_header)
+        return fetch(RemoteFile(name), url, folder, hint=hint, progress=progress, check=read_header)
 
 
 def check_header(path: str, *, downloaded: bool) -> "Header":
