@@ -135,7 +135,7 @@ CHINESE, JAPANESE = (Cutter(WordFile(str(WORDS / f"{language}.words"))) for lang
     ],
 )
 def test_text_is_cut_into_words(cutter: Cutter, text: str, words: list[str]) -> None:
-    cut = [word.text for word in cutter.cut(text)[0]]
+    cut = [word for word, _ in cutter.cut(text)[0]]
     assert "".join(cut) == text
     assert set(words) <= set(cut)
 
@@ -147,18 +147,18 @@ characters = st.sampled_from("会議预算数据库备份的了是我们在東�
 @given(st.lists(st.text(characters, max_size=90), min_size=1, max_size=6))
 def test_one_text_and_many_are_cut_alike(texts: list[str]) -> None:
     for cutter in (CHINESE, JAPANESE):
-        one_by_one = [(number, word) for number, text in enumerate(texts) for word in cutter.cut(text)[0]]
+        one_by_one = [(owner, *word) for owner, text in enumerate(texts) for word in cutter.cut(text)[0]]
         owners, records, lengths = cutter.cut_many(texts)
-        assert owners.tolist() == [number for number, _ in one_by_one]
-        numbers = [word.number if word.number >= 0 else -ord(word.text) for _, word in one_by_one]
+        assert owners.tolist() == [owner for owner, _, _ in one_by_one]
+        numbers = [number if number >= 0 else -ord(word) for _, word, number in one_by_one]
         assert records.tolist() == numbers
-        assert lengths.tolist() == [len(word.text) for _, word in one_by_one]
+        assert lengths.tolist() == [len(word) for _, word, _ in one_by_one]
 
 
 def test_a_run_without_end_is_cut_in_pieces() -> None:
     cut, _ = CHINESE.cut("数据库" * 10_000)
-    assert max(len(word.text) for word in cut) <= RUN_CHARS
-    assert sum(len(word.text) for word in cut) == 30_000
+    assert max(len(word) for word, _ in cut) <= RUN_CHARS
+    assert sum(len(word) for word, _ in cut) == 30_000
 
 
 @settings(deadline=None, max_examples=examples(15))

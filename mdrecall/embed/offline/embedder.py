@@ -94,11 +94,11 @@ class OfflineEmbedder:
         ]
         total = self._sum_rows(pieces)
         if parts := list(self._languages.parts(folded, found, languages, weights, self.dimensions)):
-            foreign = self._sum_rows([piece for part in parts for piece in part.pieces])
+            foreign = self._sum_rows([piece for shares, _ in parts for piece in shares])
             common = sum(map(operator.mul, foreign, self._common))
             total = [own + value - common * axis for own, value, axis in zip(total, foreign, self._common, strict=True)]
-        for part in parts:
-            for dimension, value in part.own:
+        for _, own_direction in parts:
+            for dimension, value in own_direction:
                 total[dimension] += value
         return _pack_unit(total)
 

@@ -265,14 +265,10 @@ class Languages:
     ) -> "Iterator[Part]":
         """Yield what the words of other languages add to the vector of a query; ``found`` are its words and tokens."""
         for token in filter(is_token, found):
-            from mdrecall.embed.offline.word_vectors import Part
-
             weight = weights.get(token.rpartition(_MARK)[2], 1.0)
             pieces, own = self.part(token, dimensions)
-            yield Part(
-                tuple((piece, weight * share) for piece, share in pieces),
-                tuple((dimension, weight * value) for dimension, value in own),
-            )
+            shares = tuple((piece, weight * share) for piece, share in pieces)
+            yield shares, tuple((dimension, weight * value) for dimension, value in own)
         if languages.unspaced:
             from mdrecall.embed.offline.word_vectors import make_part
 
@@ -282,7 +278,7 @@ class Languages:
 
     def part(self, token: str, dimensions: int) -> "Part":
         """Return what a token adds to a vector; the parts of a compound add their meanings."""
-        from mdrecall.embed.offline.word_vectors import MEANING, OWN, UNKNOWN_COST, Part, own_direction
+        from mdrecall.embed.offline.word_vectors import MEANING, OWN, UNKNOWN_COST, own_direction
 
         language, _, word = token.partition(_MARK)
         file = self.files[language]
@@ -291,7 +287,7 @@ class Languages:
         share = MEANING / math.sqrt(len(found) or 1)
         pieces = tuple((piece, share * weight) for entry, _ in found for piece, weight in entry)
         own = OWN * word_length(cost) if pieces or not found else 0.0
-        return Part(pieces, tuple(own_direction(hash_word(word), own, dimensions)))
+        return pieces, tuple(own_direction(hash_word(word), own, dimensions))
 
     def _numbers(self, file: WordFile, word: str) -> list[int]:
         """Return the records of a word: its own, those of the parts it is made of, or that of its beginning."""
@@ -317,7 +313,7 @@ class Languages:
                     (file, number) for word in re.findall(pattern, folded) for number in self._numbers(file, word)
                 )
             else:
-                yield from ((file, cut.number) for cut in self._cutter(language).cut(folded)[0] if cut.number >= 0)
+                yield from ((file, number) for _, number in self._cutter(language).cut(folded)[0] if number >= 0)
 
     def choose_languages(self, folded: str) -> list[str]:
         """Return the languages whose words are looked up in a text by their translation."""
@@ -416,11 +412,11 @@ def group_by_size(items: Iterable[_T], size_of: Callable[[_T], int], most: int) 
 
 def _weigh(cuts: "Sequence[Cut]", weights: Mapping[str, float]) -> "Iterator[tuple[Cut, float]]":
     """Yield each word with the mean weight of its character pairs; a single character has that of its neighbours."""
-    for place, cut in enumerate(cuts):
-        around = cut.text
+    words = [word for word, _ in cuts]
+    for place, around in enumerate(words):
         if len(around) == 1:
-            before = cuts[place - 1].text[-1:] if place else ""
-            after = cuts[place + 1].text[:1] if place + 1 < len(cuts) else ""
+            before = words[place - 1][-1:] if place else ""
+            after = words[place + 1][:1] if place + 1 < len(words) else ""
             around = before + around + after
         known = [weights[pair] for at in range(len(around)) if (pair := around[at : at + 2]) in weights]
-        yield cut, sum(known) / len(known) if known else 1.0
+        yield cuts[place], sum(known) / len(known) if known else 1.0

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.embed.offline import word_file
 
@@ -42,14 +42,10 @@ _OWN_DIMENSIONS = 16
 _RANDOM_FACTOR, _RANDOM_STEP = 1664525, 1013904223
 #: Bounds the memory: each vector takes a kilobyte. No more characters may be cut at once.
 MAX_WORDS = 16_000
-
-
-class Cut(NamedTuple):
-    """A word in a text."""
-
-    text: str
-    number: int
-    """The number of its record; -1 for a character that is not a word by itself."""
+#: A word in a text, and the number of its record; -1 for a character that is not a word by itself.
+Cut: TypeAlias = tuple[str, int]
+#: What a word adds to a vector: pieces, and dimensions of its own direction, with what is added for each.
+Part: TypeAlias = tuple[tuple[tuple[int, float], ...], tuple[tuple[int, float], ...]]
 
 
 class Cutter:
@@ -72,20 +68,20 @@ class Cutter:
     def _cut_run(self, run: str) -> tuple[list[Cut], int]:
         file, longest = self.file, self.file.card.longest
         best = [0] * (len(run) + 1)
-        choice = [Cut("", -1)] * len(run)
+        choice = [("", -1)] * len(run)
         for start in range(len(run) - 1, -1, -1):
-            best[start], choice[start] = UNKNOWN_COST + best[start + 1], Cut(run[start], -1)
+            best[start], choice[start] = UNKNOWN_COST + best[start + 1], (run[start], -1)
             hashed = word_file.HASH_START
             for end in range(start + 1, min(len(run), start + longest) + 1):
                 hashed = (hashed ^ ord(run[end - 1])) * word_file.HASH_FACTOR & 0xFFFFFFFF
                 number = file.find_hash(hashed)
                 if number >= 0 and (cost := file.cost(number) + WORD_COST + best[end]) < best[start]:
-                    best[start], choice[start] = cost, Cut(run[start:end], number)
+                    best[start], choice[start] = cost, (run[start:end], number)
         found: list[Cut] = []
         place = 0
         while place < len(run):
             found.append(choice[place])
-            place += len(choice[place].text)
+            place += len(choice[place][0])
         return found, best[0]
 
     def cut_many(self, texts: Sequence[str]) -> tuple[Any, Any, Any]:
@@ -192,14 +188,6 @@ def _follow_steps(left: Any, steps: Any) -> Any:
     return numpy.sort(numpy.concatenate(found)) if found else numpy.zeros(0, numpy.int64)
 
 
-class Part(NamedTuple):
-    """What a word adds to a vector."""
-
-    pieces: tuple[tuple[int, float], ...]
-    own: tuple[tuple[int, float], ...]
-    """Dimensions with what is added to each."""
-
-
 class Table(NamedTuple):
     """The table as arrays."""
 
@@ -212,15 +200,16 @@ class Table(NamedTuple):
 
 def make_part(file: word_file.WordFile, word: Cut, weight: float, dimensions: int) -> Part:
     """Return what a word of a query adds to its vector, without taking out the common direction."""
-    meaning, own = (_CHAR_MEANING, _CHAR_OWN) if len(word.text) == 1 else (MEANING, OWN)
+    text, number = word
+    meaning, own = (_CHAR_MEANING, _CHAR_OWN) if len(text) == 1 else (MEANING, OWN)
     pieces: tuple[tuple[int, float], ...] = ()
     cost = UNKNOWN_COST * word_file.COST_STEP
-    if word.number >= 0:
-        pieces, cost = file.read(word.number)
+    if number >= 0:
+        pieces, cost = file.read(number)
         if not pieces:
-            return Part((), ())
-    direction = own_direction(word_file.hash_word(word.text), weight * own * word_file.word_length(cost), dimensions)
-    return Part(tuple((piece, weight * meaning * share) for piece, share in pieces), tuple(direction))
+            return (), ()
+    direction = own_direction(word_file.hash_word(text), weight * own * word_file.word_length(cost), dimensions)
+    return tuple((piece, weight * meaning * share) for piece, share in pieces), tuple(direction)
 
 
 def own_direction(seed: int, size: float, dimensions: int) -> Iterator[tuple[int, float]]:
