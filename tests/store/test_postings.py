@@ -27,7 +27,7 @@ def make_chunks(draw: random.Random, count: int) -> list[ChunkTerms]:
     def some(most: int) -> list[str]:
         return draw.choices(WORDS, k=draw.randint(0, most))
 
-    return [ChunkTerms(some(60), some(3), some(4)) for _ in range(count)]
+    return [(some(60), some(3), some(4)) for _ in range(count)]
 
 
 def as_lists(occurrences: Occurrences) -> list[object]:
@@ -60,7 +60,7 @@ def test_a_block_is_read_back_from_its_pages_as_it_was_written() -> None:
 
 
 def test_a_word_may_occur_very_often_in_a_chunk() -> None:
-    made = make_occurrences([ChunkTerms(["a"] * 5_000, ["a"] * 300, []), ChunkTerms(["a", "b"], [], [])])
+    made = make_occurrences([(["a"] * 5_000, ["a"] * 300, []), (["a", "b"], [], [])])
     _, pages, positions = zip(*write_pages(made), strict=True)
     assert as_lists(read_pages(pages, positions)) == as_lists(made)
     assert made.counts.tolist() == [5_301, 1]

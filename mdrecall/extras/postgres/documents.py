@@ -264,19 +264,21 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
         return
     first = now.reserve("next_chunk", len(collected))
     terms = [_read_terms(indexed) for _, _, indexed in collected]
+    lengths = [sum(map(len, each)) for each in terms]
     rows = [
-        (first + number, document_id, ordinal, *_chunk_row(indexed.chunk, terms[number].length))
+        (first + number, document_id, ordinal, *_chunk_row(indexed.chunk, lengths[number]))
         for number, (document_id, ordinal, indexed) in enumerate(collected)
     ]
     now.run(_PUT_CHUNKS, *to_columns(rows, 11))
     add_chunks(now, range(first, first + len(collected)), terms)
     analyze_new(now.db, len(collected))
-    now.count(chunks=len(collected), tokens=sum(each.length for each in terms))
+    now.count(chunks=len(collected), tokens=sum(lengths))
 
 
 def _read_terms(indexed: IndexedChunk) -> ChunkTerms:
     columns = indexed.words, common.encode_names(indexed.names), indexed.title
-    return ChunkTerms(*(tuple(index_terms(text)) if text else () for text in columns))
+    words, names, title = (tuple(index_terms(text)) if text else () for text in columns)
+    return words, names, title
 
 
 def _chunk_row(chunk: Chunk, length: int) -> tuple[Any, ...]:

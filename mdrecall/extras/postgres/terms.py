@@ -73,17 +73,8 @@ _REPLACE = """
 """
 
 
-class ChunkTerms(NamedTuple):
-    """The terms of a chunk in reading order: of its text, its names, and its title."""
-
-    words: Sequence[str]
-    names: Sequence[str]
-    title: Sequence[str]
-
-    @property
-    def length(self) -> int:
-        """How many terms it has."""
-        return len(self.words) + len(self.names) + len(self.title)
+#: The terms of a chunk in reading order: of its text, its names, and its title.
+ChunkTerms: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[str]]
 
 
 class BlockRow(NamedTuple):
@@ -118,7 +109,7 @@ def add_chunks(now: Transaction, ids: Sequence[int], terms: Sequence[ChunkTerms]
     for start in range(0, len(ids), MAX_CHUNKS):
         own = slice(start, start + MAX_CHUNKS)
         merged = choose_to_merge([BlockRow(*row) for row in now.rows(_LIST)], len(ids[own]))
-        _write_block(now, merged, make_occurrences(terms[own]), ids[own], [each.length for each in terms[own]])
+        _write_block(now, merged, make_occurrences(terms[own]), ids[own], [sum(map(len, each)) for each in terms[own]])
 
 
 def remove_chunks(now: Transaction, ids: Iterable[int]) -> None:
