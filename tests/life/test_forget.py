@@ -64,7 +64,7 @@ def _message(role: str, text: str) -> dict[str, object]:
 def forget(memory: Memory, **what: object) -> ForgetPlan:
     forgetting = Forgetting(memory)
     plan = forgetting.plan(ForgetRequest(**what), NOW)  # type: ignore[arg-type]
-    assert forgetting.apply(plan, NOW).is_complete
+    assert forgetting.apply(plan, NOW)
     return plan
 
 
@@ -273,7 +273,7 @@ def test_copies_pending_digests_logs_and_quarantined_indexes_are_cleared(filled:
             "pending",
             "hooks.log",
         }
-        assert forgetting.apply(plan, NOW).is_complete
+        assert forgetting.apply(plan, NOW)
         assert traces(filled, LATIN) == []
         assert "Bye." in (copies / "c1.jsonl").read_text()
         assert json.loads(pending.read_text())["number"] == 3
@@ -301,12 +301,12 @@ def test_readers_a_warm_process_and_a_watcher_see_it_go(filled: Workspace) -> No
         try:
             forgetting = Forgetting(memory)
             plan = forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW)
-            report = forgetting.apply(plan, NOW)
+            is_complete = forgetting.apply(plan, NOW)
         finally:
             ended.set()
             reader.join()
         assert problems == []
-        assert report.is_complete or forgetting.finish()
+        assert is_complete or forgetting.finish()
         assert not [hit for hit in warm.search("zorkberries") if "zorkberries" in hit.snippet]
         warm.sync()
         assert traces(filled, LATIN) == []
@@ -318,12 +318,11 @@ def test_a_reader_of_an_old_state_is_reported_and_the_next_run_finishes(filled: 
         old.execute("BEGIN")
         list(old.execute("SELECT count(*) FROM chunks"))
         forgetting = Forgetting(memory)
-        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW)
-        assert not report.is_complete
+        assert not forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW)
         old.close()
         plan = forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW)
         assert plan.unfinished == 1
-        assert forgetting.apply(plan, NOW).is_complete
+        assert forgetting.apply(plan, NOW)
         assert traces(filled, LATIN) == []
         assert all(entry.is_done for entry in forgetting.list_forgotten())
 
@@ -332,22 +331,22 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
     before = notes_of(filled)
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
-        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
         again = forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW)
         assert not again.has_work
         (entry,) = forgetting.list_forgotten()
-        assert (entry.id, entry.kept_until) == (report.id, "2026-12-16")
-        restored = forgetting.undo(report.id)
+        assert entry.kept_until == "2026-12-16"
+        restored = forgetting.undo(entry.id)
         assert restored is not None
         assert set(restored.values()) == {"restored"}
         assert notes_of(filled) == before
         assert [hit.path for hit in memory.search("zorkberries", max_results=1)]
         assert forgetting.list_forgotten() == []
         with pytest.raises(QueryError):
-            forgetting.undo(report.id)
+            forgetting.undo(entry.id)
         plan = forgetting.plan(ForgetRequest(paths=("memory/2026-02-10.md",), trash_days=30), NOW)
-        report = forgetting.apply(plan, NOW)
-        assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "restored"}
+        forgetting.apply(plan, NOW)
+        assert forgetting.undo(plan.entry.id) == {"memory/2026-02-10.md": "restored"}
         assert notes_of(filled) == before
 
 
@@ -368,10 +367,11 @@ def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: 
 def test_a_note_that_changed_since_gets_its_lines_at_the_end(filled: Workspace) -> None:
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
-        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW), NOW)
+        plan = forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW)
+        forgetting.apply(plan, NOW)
         note = filled.path / "memory/2026-02-10.md"
         note.write_text("New beginning.\n" + note.read_text())
-        assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "appended"}
+        assert forgetting.undo(plan.entry.id) == {"memory/2026-02-10.md": "appended"}
         assert CJK in note.read_text()
         assert note.read_text().startswith("New beginning.\n")
 

@@ -71,8 +71,8 @@ def post_forget_apply(visit: Visit) -> Answer:
         return _show_plan(visit, plan, has_changed=True)
     if left_out := {name.removeprefix(_LEAVE) for name in visit.form if name.startswith(_LEAVE)}:
         return _leave_out(visit, forgetting, plan, left_out)
-    report = forgetting.apply(plan, visit.now)
-    return Redirect(visit.url("forget", done="forgotten" if report.is_complete else "unfinished"))
+    is_complete = forgetting.apply(plan, visit.now)
+    return Redirect(visit.url("forget", done="forgotten" if is_complete else "unfinished"))
 
 
 def _leave_out(visit: Visit, forgetting: Forgetting, plan: ForgetPlan, left_out: Set[str]) -> Page:
