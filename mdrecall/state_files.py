@@ -2,24 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from mdrecall import platform
-
-
-class Draft(NamedTuple):
-    """A file that is being written."""
-
-    file: IO[bytes]
-    temporary_path: str
-    path: str
-
-    def publish(self) -> None:
-        """Move the file to its path."""
-        self.file.flush()
-        os.replace(self.temporary_path, self.path)
 
 
 def make_private_folder(path: str) -> None:
@@ -37,10 +24,10 @@ def make_private_folder(path: str) -> None:
 
 
 @contextmanager
-def draft(path: str) -> Iterator[Draft]:
-    """Open a file beside ``path`` that only its owner can read; it is removed at the end unless it was published.
+def draft(path: str) -> Iterator[tuple[IO[bytes], Callable[[], None]]]:
+    """Open a file beside ``path`` that only its owner can read, and yield it with what moves it there.
 
-    Its name begins with a dot, so that a scan of the folder does not take it for a note.
+    It is removed at the end unless it was moved. Its name begins with a dot, so that no scan takes it for a note.
     """
     folder, name = os.path.split(path)
     make_private_folder(folder)
@@ -48,8 +35,13 @@ def draft(path: str) -> Iterator[Draft]:
     temporary_path = os.path.join(folder, f".{name[:60]}.{os.urandom(8).hex()}.tmp")
     number = platform.open(temporary_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | platform.NO_FOLLOW, 0o600)
     try:
-        with os.fdopen(number, "wb") as file:
-            yield Draft(file, temporary_path, path)
+        with open(temporary_path, "wb", opener=lambda *_: number) as file:
+
+            def publish() -> None:
+                file.flush()
+                os.replace(temporary_path, path)
+
+            yield file, publish
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary_path)
@@ -70,9 +62,9 @@ def append_line(path: str, line: str, max_bytes: int) -> None:
             return
         file.seek(-max_bytes // 2, os.SEEK_END)
         _, _, newer = file.read().partition(b"\n")
-    with draft(path) as target:
-        target.file.write(newer)
-        target.publish()
+    with draft(path) as (target, publish):
+        target.write(newer)
+        publish()
 
 
 def load(path: str) -> dict[str, Any]:
@@ -87,6 +79,6 @@ def load(path: str) -> dict[str, Any]:
 
 def save(path: str, content: dict[str, Any]) -> None:
     """Write a state file; raise ``OSError`` if that fails."""
-    with draft(path) as target:
-        target.file.write(json.dumps(content, separators=(",", ":")).encode())
-        target.publish()
+    with draft(path) as (file, publish):
+        file.write(json.dumps(content, separators=(",", ":")).encode())
+        publish()

@@ -97,10 +97,10 @@ class HermesMemory:
 
     def save_config(self, values: Mapping[str, Any], hermes_home: str) -> None:
         """Save the workspace."""
-        with draft(os.path.join(hermes_home, _CONFIG)) as target:
+        with draft(os.path.join(hermes_home, _CONFIG)) as (target, publish):
             workspace = os.path.expanduser(str(values.get("workspace") or ""))
-            target.file.write(json.dumps({"workspace": workspace}).encode() + b"\n")
-            target.publish()
+            target.write(json.dumps({"workspace": workspace}).encode() + b"\n")
+            publish()
         self.__dict__.pop("_loaded", None)
 
     def backup_paths(self) -> Sequence[str]:

@@ -110,13 +110,13 @@ def write_backup(
         raise errors.FileUnwritable(f"{target} already exists.", path=target, hint="Give another name.")
     _remove_leftovers(os.path.dirname(target), now.timestamp())
     try:
-        with draft(target) as file:
+        with draft(target) as (file, publish):
             # What is locked is not a leftover.
-            platform.try_lock(file.file.fileno())
-            report = _write(file.file, settings, home, memories, now)
-            file.file.flush()
-            os.fsync(file.file.fileno())
-            file.publish()
+            platform.try_lock(file.fileno())
+            report = _write(file, settings, home, memories, now)
+            file.flush()
+            os.fsync(file.fileno())
+            publish()
             return report
     except OSError as error:
         message, hint = f"Cannot write {target}: {error.strerror or error}.", "Check the disk and the permissions."

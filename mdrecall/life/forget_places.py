@@ -338,12 +338,12 @@ def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
     if not any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
         return
     found = os.stat(file)
-    with draft(file) as target:
+    with draft(file) as (target, publish):
         for _, new in _mask_lines(file, transcript, forgotten):
-            target.file.write(new)
-        target.file.flush()
-        os.fsync(target.file.fileno())
-        target.publish()
+            target.write(new)
+        target.flush()
+        os.fsync(target.fileno())
+        publish()
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 

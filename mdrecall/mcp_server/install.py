@@ -204,9 +204,9 @@ def replace_text(path: str, text: str, new_mode: int = 0o644) -> None:
     A file keeps its permissions; a new one gets those of ``new_mode``.
     """
     mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else new_mode
-    with draft(path) as made:
-        made.file.write(text.encode())
-        made.file.flush()
-        os.fsync(made.file.fileno())
-        os.chmod(made.temporary_path, mode)
-        made.publish()
+    with draft(path) as (made, publish):
+        made.write(text.encode())
+        made.flush()
+        os.fsync(made.fileno())
+        os.chmod(made.name, mode)
+        publish()

@@ -204,9 +204,9 @@ def keep_machine(state_dir: str, salt: bytes) -> None:
     from mdrecall.state_files import draft
 
     if not read_machine(state_dir):
-        with suppress(OSError), draft(os.path.join(state_dir, _MACHINE)) as target:
-            target.file.write(f"{salt.hex()}\n".encode())
-            target.publish()
+        with suppress(OSError), draft(os.path.join(state_dir, _MACHINE)) as (target, publish):
+            target.write(f"{salt.hex()}\n".encode())
+            publish()
 
 
 def entry_line(entry: Entry) -> bytes:

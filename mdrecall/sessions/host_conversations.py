@@ -204,12 +204,12 @@ class HostState:
         path = os.path.join(self.copies, copy_name(found.host, found.session))
         about = found.about._replace(title=redact(found.about.title))
         messages = 0
-        with _writing(path), found.open() as opened, draft(path) as target:
+        with _writing(path), found.open() as opened, draft(path) as (target, publish):
             for record in opened.records():
-                target.file.write(_make_line(record.redact_text(redact), about))
+                target.write(_make_line(record.redact_text(redact), about))
                 messages += record.is_message
             if messages:
-                target.publish()
+                publish()
                 os.utime(path, ns=(found.stamp[1], found.stamp[1]))
         return messages
 

@@ -248,11 +248,11 @@ class MemorySync:
     def _save(self) -> None:
         # Values are replaced, never changed, so a shallow copy is enough.
         if self.state != self._saved:
-            with draft(os.path.join(self.folder, STATE)) as target:
-                target.file.write(json.dumps(self.state, separators=(",", ":")).encode())
-                target.file.flush()
-                os.fsync(target.file.fileno())
-                target.publish()
+            with draft(os.path.join(self.folder, STATE)) as (target, publish):
+                target.write(json.dumps(self.state, separators=(",", ":")).encode())
+                target.flush()
+                os.fsync(target.fileno())
+                publish()
             self._saved = dict(self.state)
 
     @contextmanager

@@ -132,21 +132,21 @@ class SessionExport:
     def _write(self, target: str, name: str, opened: OpenTranscript) -> None:
         """Write a transcript to a file, unless the file was the same already."""
         numbers = array("Q")
-        with draft(target) as made:
-            made.file.write(_heading(name))
+        with draft(target) as (made, publish):
+            made.write(_heading(name))
             for record in opened.records():
                 if record.is_message:
-                    made.file.write(f"{record.redact_text(self._redactor.redact).line}\n".encode())
+                    made.write(f"{record.redact_text(self._redactor.redact).line}\n".encode())
                     numbers.append(record.number)
             if not numbers:
-                made.file.write(b"(empty)\n")
-            made.file.flush()
-            is_same = os.path.isfile(target) and filecmp.cmp(made.temporary_path, target, shallow=False)
-            with draft(self._numbers_path(name)) as beside:
-                beside.file.write(numbers.tobytes())
-                beside.publish()
+                made.write(b"(empty)\n")
+            made.flush()
+            is_same = os.path.isfile(target) and filecmp.cmp(made.name, target, shallow=False)
+            with draft(self._numbers_path(name)) as (beside, publish_numbers):
+                beside.write(numbers.tobytes())
+                publish_numbers()
             if not is_same or os.path.islink(target):
-                made.publish()
+                publish()
 
     def _remove_stale(self, known: _Known, current: set[str], issues: list[Issue]) -> None:
         for path in [path for path in known if path not in current]:
