@@ -126,7 +126,7 @@ def _build_reranker(loaded: Loaded) -> RerankCaller:
     from mdrecall.text.redact import make_redactor
 
     own = loaded.settings.mdrecall.rerank
-    redact = None if own.provider == "local" else make_redactor(loaded.settings.logging.redact_patterns).redact
+    redact = None if own.provider == "local" else make_redactor(loaded.settings.logging.redact_patterns)
     return RerankCaller(create_reranker(loaded), top_n=own.top_n, timeout_s=own.timeout_ms / 1000, redact=redact)
 
 

@@ -15,7 +15,8 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 from mdrecall import platform
 from mdrecall.config.settings import Settings
@@ -23,9 +24,6 @@ from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, 
 from mdrecall.notes.opening import open_parent, read_below
 from mdrecall.text.tombstones import MAX_UNITS, Days, Entry, Tombstones, build_tombstones, make_entry
 from mdrecall.types.documents import StoredChunk
-
-if TYPE_CHECKING:
-    from mdrecall.text.redact import Redactor
 
 _FOLDER = ".mdrecall/forgotten"
 _ENDING = ".jsonl"
@@ -248,11 +246,14 @@ def parse_lines(data: bytes, shown: str = "") -> Tombstones:
 class Masks:
     """Redaction of secrets, and of what was forgotten: every text that leaves its file passes through it."""
 
-    def __init__(self, redactor: Redactor, forgotten: TombstoneFiles) -> None:
-        self._redactor = redactor
+    def __init__(self, patterns: Sequence[str], forgotten: TombstoneFiles) -> None:
+        """``patterns`` are the user's own; ``problems`` says which of them cannot be used, and why."""
+        from mdrecall.text.redact import compile_patterns, make_fingerprint, redact
+
+        usable, self.problems = compile_patterns(patterns)
+        self._redact_secrets = partial(redact, more=usable)
         self._forgotten = forgotten
-        self.problems = redactor.problems
-        self.of_secrets = redactor.fingerprint
+        self.of_secrets = make_fingerprint(patterns)
 
     @property
     def fingerprint(self) -> str:
@@ -261,14 +262,12 @@ class Masks:
 
     def redact(self, text: str) -> str:
         """Return a text without secrets and without what was forgotten; its lines are kept."""
-        return self._redactor.redact(self._forgotten.load().mask(text))
+        return self._redact_secrets(self._forgotten.load().mask(text))
 
 
 def open_masks(settings: Settings) -> Masks:
     """Return what masks the texts of an agent."""
-    from mdrecall.text.redact import make_redactor
-
-    return Masks(make_redactor(settings.logging.redact_patterns), open_tombstones(settings))
+    return Masks(settings.logging.redact_patterns, open_tombstones(settings))
 
 
 def _read_salt(line: bytes, shown: str) -> bytes:

@@ -483,7 +483,7 @@ class MemorySync:
         """Raise ``SyncError`` if lines that are new to a shared remote hold a secret."""
         from mdrecall.text.redact import make_redactor
 
-        redact = make_redactor(self._settings.logging.redact_patterns).redact
+        redact = make_redactor(self._settings.logging.redact_patterns)
         for path, data in files.items():
             known = {*before.get(path, b"").split(b"\n")}
             for number, line in enumerate((data or b"").split(b"\n"), 1):

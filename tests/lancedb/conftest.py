@@ -77,7 +77,7 @@ class LtmDatabase:
             embedder,
             agent,
             is_default_agent=agent == "main",
-            redact=make_redactor(()).redact,
+            redact=make_redactor(()),
             now_ms=self.clock,
             adopt_unlabelled=adopt_unlabelled,
         )

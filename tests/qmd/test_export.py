@@ -10,9 +10,9 @@ import pytest
 
 from mdrecall.extras.qmd.export import SessionExport
 from mdrecall.interfaces import OpenTranscript
+from mdrecall.notes.tombstones import Masks, TombstoneFiles
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.readers import Transcripts
-from mdrecall.text.redact import make_redactor
 from tests.qmd.agent_home import AgentHome
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -45,7 +45,7 @@ class World:
     def export(self, *, days: int = 0, patterns: tuple[str, ...] = ()) -> SessionExport:
         return SessionExport(
             self.source,
-            make_redactor(patterns),
+            Masks(patterns, TombstoneFiles("")),
             folder=str(self.folder),
             state_dir=str(self.agent_home.state_dir),
             retention_days=days,

@@ -16,8 +16,8 @@ from mdrecall.extras.qmd.export import SessionExport
 from mdrecall.extras.qmd.process import Program
 from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.locks import FileLock
+from mdrecall.notes.tombstones import Masks, TombstoneFiles
 from mdrecall.sessions.openclaw import OpenClawTranscripts
-from mdrecall.text.redact import make_redactor
 from mdrecall.types.documents import Issue
 from mdrecall.types.sync import Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted
@@ -84,7 +84,7 @@ def test_a_change_during_an_update_is_not_taken_for_read(bound: AgentHome) -> No
 
 
 def test_transcripts_count_as_files_and_are_exported_first(bound: AgentHome) -> None:
-    masks = make_redactor(())
+    masks = Masks((), TombstoneFiles(""))
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
         OpenClawTranscripts(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
@@ -104,7 +104,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(agent_
     agent_home.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
     folder = export_dir(agent_home.settings, str(agent_home.home))
     source = OpenClawTranscripts(agent_home.settings.sessions_dir)
-    export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(agent_home.state_dir))
+    export = SessionExport(source, Masks((), TombstoneFiles("")), folder=folder, state_dir=str(agent_home.state_dir))
     assert run(agent_home.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
     assert export.find_origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == (

@@ -10,7 +10,7 @@ from mdrecall.search import recency
 from mdrecall.search.query import QueryTimes, explain_filter, parse_query, read_limits, read_range, read_times
 from mdrecall.text import days
 from mdrecall.text.change import find_change, read_claims
-from mdrecall.text.redact.masking import find, make_redactor, redact
+from mdrecall.text.redact.masking import find, make_fingerprint, redact
 from mdrecall.text.redact.user_patterns import compile_patterns
 from mdrecall.text.time_reader import LANGUAGES
 from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
@@ -299,7 +299,7 @@ def record_own_patterns() -> Iterator[str]:
         for one in compiled[-1:]:
             masked = redact(OWN_TEXT, more=compiled)
             yield f"{shown} + {len(compiled)} {one.flags} {masked!r}"
-    yield " ".join(make_redactor(own).fingerprint for own in ((), ("a",), ("a", "b"), ("ab",), ("\ud800",)))
+    yield " ".join(make_fingerprint(own) for own in ((), ("a",), ("a", "b"), ("ab",), ("\ud800",)))
 
 
 def record_masks() -> Iterator[str]:

@@ -17,10 +17,10 @@ from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.extras.qmd.export import SessionExport
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.notes.opening import read_stamped
+from mdrecall.notes.tombstones import open_masks
 from mdrecall.sessions import readers
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.readers import Transcripts, open_transcripts
-from mdrecall.text.redact import make_redactor
 from mdrecall.types.documents import Listing, SourceName, Stamp
 from mdrecall.types.transcripts import Conversation, TranscriptRecord
 
@@ -158,7 +158,7 @@ def test_it_is_listed_read_and_saved(memory: Memory) -> None:
 def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     folder = tmp_path / "exported"
     source = open_transcripts(memory.settings)
-    export = SessionExport(source, make_redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
+    export = SessionExport(source, open_masks(memory.settings), folder=str(folder), state_dir=str(tmp_path / "state"))
     assert export.run() == []
     assert (folder / "new.md").read_text().startswith("# Session new\n\nUser: the walrus sleeps\n")
     assert export.find_origin("new.md", 4, 4) == ("sessions/list/new", 3, 3)

@@ -72,7 +72,7 @@ class _Writer:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.tombstones = open_tombstones(target.settings).load()
-        self.redact = make_redactor(target.settings.logging.redact_patterns).redact
+        self.redact = make_redactor(target.settings.logging.redact_patterns)
         # What was imported from the source before, by the hash of its key: the note, and the block in it.
         self.known: dict[str, tuple[str, Block]] = dict(_find_known(target))
 

@@ -22,7 +22,6 @@ from mdrecall.patterns import NOTE_ENDING, drop_ending
 from mdrecall.sessions.host_conversations import export_name
 from mdrecall.sessions.readers import open_transcripts
 from mdrecall.state_files import draft, load, make_private_folder, save
-from mdrecall.text.redact import Redactor
 from mdrecall.types.documents import Issue, Listing
 from mdrecall.types.sync import Stop, never
 
@@ -39,7 +38,7 @@ class SessionExport:
     def __init__(
         self,
         reader: TranscriptReader,
-        redactor: Redactor | Masks,
+        masks: Masks,
         *,
         folder: str,
         state_dir: str,
@@ -48,7 +47,7 @@ class SessionExport:
     ) -> None:
         self.folder = folder
         self._reader = reader
-        self._redactor = redactor
+        self._masks = masks
         self._state_dir = state_dir
         self._state_path = os.path.join(state_dir, "export.json")
         self._retention_days = retention_days
@@ -71,7 +70,7 @@ class SessionExport:
             # If the disk is full, the next export only does more work than it needs to.
             if known != before:
                 with suppress(OSError):
-                    state = {"masks": self._redactor.fingerprint, "folder": self.folder, "files": known}
+                    state = {"masks": self._masks.fingerprint, "folder": self.folder, "files": known}
                     save(self._state_path, state)
         return issues
 
@@ -136,7 +135,7 @@ class SessionExport:
             made.write(_heading(name))
             for record in opened.records():
                 if record.is_message:
-                    made.write(f"{record.redact_text(self._redactor.redact).line}\n".encode())
+                    made.write(f"{record.redact_text(self._masks.redact).line}\n".encode())
                     numbers.append(record.number)
             if not numbers:
                 made.write(b"(empty)\n")
@@ -167,7 +166,7 @@ class SessionExport:
             if self._reader.owns(path):
                 known[path] = (), (0, 0)
                 # Masked differently, every file is written again, and is known to be ours.
-                if saved.get("masks") == self._redactor.fingerprint:
+                if saved.get("masks") == self._masks.fingerprint:
                     with suppress(TypeError, ValueError, IndexError):
                         known[path] = tuple(values[0]), (values[1][0], values[1][1])
         return known

@@ -53,26 +53,20 @@ class Finding(NamedTuple):
     hide_all: bool = False
 
 
-class Redactor(NamedTuple):
-    """Redaction by the built-in rules and one user's patterns."""
-
-    redact: Callable[[str], str]
-    fingerprint: str
-    """Differs between two redactors that would mask a text differently."""
-    problems: tuple[str, ...]
-    """The user patterns that cannot be used, and why."""
+def make_redactor(patterns: Sequence[str]) -> Callable[[str], str]:
+    """Return what redacts a text by the built-in rules and those user patterns that can be used."""
+    return partial(redact, more=compile_patterns(patterns)[0])
 
 
-def make_redactor(patterns: Sequence[str]) -> Redactor:
-    """Return a redactor for the built-in rules and some user patterns."""
-    usable, problems = compile_patterns(patterns)
+def make_fingerprint(patterns: Sequence[str]) -> str:
+    """Return a text that is another one if a text would be masked differently with some user patterns."""
     own = ""
     if patterns:
         # Slow to import, and most users have no patterns.
         import hashlib
 
         own = hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return Redactor(partial(redact, more=usable), f"r{REDACTION_VERSION}{own}", problems)
+    return f"r{REDACTION_VERSION}{own}"
 
 
 def redact(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> str:
