@@ -282,11 +282,11 @@ ROOMS = {
     "notes": (2627, 10),
     "plugins": (134, 1),
     "search": (2957, 7),
-    "sessions": (5012, 18),
+    "sessions": (5011, 18),
     "store": (3470, 10),
     "sync": (1644, 7),
     "text": (4624, 15),
-    "tools": (1159, 4),
+    "tools": (1158, 4),
     "types": (1044, 5),
     ".": (2974, 17),
 }
@@ -295,7 +295,7 @@ ROOMS = {
 STEPS = {
     "warm search": (31, 800),
     "get": (23, 360),
-    "search over MCP": (43, 1050),
+    "search over MCP": (42, 1050),
 }
 #: Modules of mdrecall that a search from the command line loads.
 COLD_MODULES = 78

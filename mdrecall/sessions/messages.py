@@ -17,6 +17,7 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from mdrecall.patterns import compile_later
+from mdrecall.sessions.visibility import cites
 from mdrecall.text.words import count_unspaced, fold, is_unspaced, stem, surface_words, tokens
 
 NO_REPLY = "NO_REPLY"
@@ -308,14 +309,7 @@ def _is_form(word: str, other: str) -> bool:
     return len(shorter) > _MIN_OTHER_PREFIX and longer.startswith(shorter[:-1])
 
 
-Citations = Literal["auto", "on", "off"]
-
 _TOPICS = "earlier work, decisions, dates, people, preferences or todos"
-
-
-def cites(mode: str, chat_type: str) -> bool:
-    """True if answers name their source: always, never, or with ``auto`` where one person talks with the agent."""
-    return mode == "on" or (mode != "off" and chat_type == "direct")
 
 
 def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:

@@ -116,6 +116,11 @@ def chat_type_of(key: str) -> ChatType:
     return parse(key).chat_type if key.strip() else "direct"
 
 
+def cites(mode: str, chat_type: str) -> bool:
+    """True if answers name their source: always, never, or with ``auto`` where one person talks with the agent."""
+    return mode == "on" or (mode != "off" and chat_type == "direct")
+
+
 def _parts(key: str) -> list[str]:
     return [part.lower() for part in map(str.strip, key.split(":")) if part]
 

@@ -12,8 +12,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.search.query import MAX_QUERIES
 from mdrecall.search.results import fit_snippets, remove_source
-from mdrecall.sessions.messages import cites
-from mdrecall.sessions.visibility import chat_type_of, parse
+from mdrecall.sessions.visibility import chat_type_of, cites, parse
 from mdrecall.tools import toolset
 from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, session_tools
 from mdrecall.tools.toolset import FunctionTool, Tool, ToolAnswer, ToolSpec

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mdrecall.sessions.messages import cites, recall_section
-from mdrecall.sessions.visibility import parse
+from mdrecall.sessions.messages import recall_section
+from mdrecall.sessions.visibility import cites, parse
 
 BOTH = ("memory_get", "memory_search", "exec")
 SEARCH = (
