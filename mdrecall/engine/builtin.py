@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
-from mdrecall.engine.conversations import find_visible_to
 from mdrecall.engine.embedders import Embedding
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.sync_run import require_notes
@@ -18,7 +17,7 @@ from mdrecall.notes.clock import user_moment
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.store.common import order_counts
-from mdrecall.types.documents import Issue, StoredSpace
+from mdrecall.types.documents import Issue
 from mdrecall.types.search import SearchAnswer, SearchRequest, Visible
 from mdrecall.types.sync import ContentSizes, Probe, ProgressCallback, SourceStatus, Status, Stop, SyncReport, never
 
@@ -75,6 +74,9 @@ class BuiltinBackend:
             return SearchAnswer((), "index_empty", self._explain_empty((), stale), stale=stale)
 
     def _search(self, request: SearchRequest) -> SearchAnswer:
+        # As the searcher, it is loaded by the first search.
+        from mdrecall.engine.scope import find_visible_to
+
         has_sessions = "sessions" in self._settings.memory_search.sources
         if request.source is None and not self._settings.mdrecall.sessions.with_notes:
             request = request._replace(source="memory") if has_sessions and not request.session else request
@@ -346,11 +348,7 @@ class BuiltinBackend:
     def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
         from mdrecall.engine.near import find_near
 
-        def find_space() -> StoredSpace | None:
-            found = self._embedding.find_space()
-            return found[0] if found else None
-
-        return () if self._refresh.runs.is_unchecked() else find_near(self._store, find_space, path, count)
+        return () if self._refresh.runs.is_unchecked() else find_near(self._store, self._embedding, path, count)
 
 
 def _describe_source(

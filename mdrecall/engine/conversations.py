@@ -10,7 +10,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
-from mdrecall.types.search import EVERYTHING, SearchAnswer, SearchRequest, Visible
+from mdrecall.types.search import SearchAnswer
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import TranscriptReader
@@ -48,15 +48,6 @@ def open_conversation(
         if project_of(found.folder) not in projects:
             raise FileMissing(f"There is no conversation {session} of this project.", path=session)
     return transcripts, found, masks.redact
-
-
-def find_visible_to(settings: Settings, request: SearchRequest, *, is_indexed: bool) -> Visible:
-    """Return which transcripts the conversation of a request may see; ``is_indexed`` says if there are any."""
-    if not is_indexed or request.source == "memory" or not (request.session_key.strip() or request.session):
-        return EVERYTHING
-    from mdrecall.sessions.readers import find_visible, open_transcripts
-
-    return find_visible(settings, open_transcripts(settings), request.session_key, request.session)
 
 
 def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:

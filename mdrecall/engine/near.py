@@ -1,22 +1,16 @@
 """The notes that are most similar in meaning to a note, by the mean of its vectors."""
 
-from collections.abc import Callable
-
+from mdrecall.engine.embedders import Embedding
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import Store
-from mdrecall.types.documents import NearNote, StoredSpace
+from mdrecall.types.documents import NearNote
 
 #: How many chunks are looked at for each note that is wanted: of some notes several are near, and transcripts too.
 _CHUNKS_A_NOTE = 100
 
 
-def find_near(
-    store: Store, find_space: Callable[[], StoredSpace | None], path: str, count: int
-) -> tuple[NearNote, ...]:
-    """Return the notes that are most similar to a note, best first; none if it has no vectors.
-
-    ``find_space`` returns the embedding space that is searched.
-    """
+def find_near(store: Store, embedding: Embedding, path: str, count: int) -> tuple[NearNote, ...]:
+    """Return the notes that are most similar to a note, best first; none if it has no vectors."""
     import numpy
 
     chunks = store.chunks
@@ -24,7 +18,7 @@ def find_near(
         own = [each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path]
         if not own:
             raise FileMissing(f"{path} is not indexed.", path=path, hint="Give the path of a note that is searched.")
-        space = find_space()
+        space = found[0] if (found := embedding.find_space()) else None
         vectors = store.vectors.vectors_of(space, chunks.chunks_of(own)) if space else {}
         if space is None or not vectors:
             return ()

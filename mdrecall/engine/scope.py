@@ -17,9 +17,10 @@ from mdrecall.text.days import Moment, document_day, format_day
 from mdrecall.text.markdown import Passage, split_passages
 from mdrecall.text.words import fold
 from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
-from mdrecall.types.search import Match, SearchAnswer, Term
+from mdrecall.types.search import EVERYTHING, Match, SearchAnswer, SearchRequest, Term, Visible
 
 if TYPE_CHECKING:
+    from mdrecall.config.settings import Settings
     from mdrecall.interfaces import ChunkReader
 
 # A listed note is what was asked for; one of another day only may be.
@@ -42,6 +43,15 @@ _MAX_NAMED, _NAMED_CHUNKS = 20, 2
 _MAX_SCANNED_CHUNKS = 100_000
 
 NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
+
+
+def find_visible_to(settings: Settings, request: SearchRequest, *, is_indexed: bool) -> Visible:
+    """Return which transcripts the conversation of a request may see; ``is_indexed`` says if there are any."""
+    if not is_indexed or request.source == "memory" or not (request.session_key.strip() or request.session):
+        return EVERYTHING
+    from mdrecall.sessions.readers import find_visible, open_transcripts
+
+    return find_visible(settings, open_transcripts(settings), request.session_key, request.session)
 
 
 class TimeSearch(NamedTuple):

@@ -19,7 +19,7 @@ from mdrecall.sessions.visibility import Party, Rules, explain_withheld, parse, 
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.text.tombstones import Tombstones
 from mdrecall.types.documents import Listing, SourceName, Stamp
-from mdrecall.types.search import EVERYTHING, ReadResult, Visible
+from mdrecall.types.search import ReadResult, Visible
 from mdrecall.types.transcripts import Conversation, MessagePage, TranscriptRecord
 
 MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
@@ -127,12 +127,7 @@ def _missing(session: str, which: str = "") -> FileMissing:
 
 
 def find_visible(settings: Settings, reader: TranscriptReader, session_key: str, session: str = "") -> Visible:
-    """Return what a conversation may see; with ``session``, a session key or id, only of that one.
-
-    A person without a session key sees everything, so nothing is read for them.
-    """
-    if not session_key.strip() and not session:
-        return EVERYTHING
+    """Return what a conversation may see; with ``session``, a session key or id, only of that one."""
     found = list(_describe_all(reader, reader.scan()))
     visible, withheld = filter_visible(settings, found, session_key)
     chosen = visible if not session else [each for each in visible if is_named(each, session, session_key)]

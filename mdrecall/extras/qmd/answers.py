@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
-from mdrecall.engine.conversations import find_visible_to
 from mdrecall.engine.refresh import RefreshResult
+from mdrecall.engine.scope import find_visible_to
 from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady, FileMissing, ReadError
 from mdrecall.extras.qmd.export import SessionExport
