@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import apsw
@@ -14,13 +15,13 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
 from mdrecall.extras.qmd.collections import Collections, plan_collections
 from mdrecall.extras.qmd.database import QmdDatabase
-from mdrecall.extras.qmd.process import Output, Program, index_path, prepare
+from mdrecall.extras.qmd.process import Program, index_path, prepare
 from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.types.sync import Stop, never
 from tests.qmd.real import Tools, node_of
 
 PATIENCE_S = 20
-Reply = str | Output | BackendUnavailable | Callable[[Stop], str]
+Reply = str | BackendUnavailable | Callable[[Stop], str]
 
 
 class Scripted(Program):
@@ -39,7 +40,7 @@ class Scripted(Program):
         quiet: bool = False,
         stop: Stop = never,
         check: bool = True,
-    ) -> Output:
+    ) -> CompletedProcess[str]:
         if stop():
             raise ProgramStopped("stopped")
         self.calls.append(tuple(arguments))
@@ -47,9 +48,7 @@ class Scripted(Program):
         reply = waiting.pop(0) if waiting else ""
         if isinstance(reply, BackendUnavailable):
             raise reply
-        if isinstance(reply, Output):
-            return reply
-        return Output(reply if isinstance(reply, str) else reply(stop), "", 0)
+        return CompletedProcess(arguments, 0, reply if isinstance(reply, str) else reply(stop), "")
 
     def names(self) -> list[str]:
         """The commands that were run."""

@@ -5,6 +5,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -17,7 +18,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.extras.qmd.process import Output, Program, find_error_line
+from mdrecall.extras.qmd.process import Program, find_error_line
 from tests.processes import PATIENCE_S, marked, runs, until
 from tests.qmd.fake_qmd import FakeQmd
 
@@ -26,7 +27,7 @@ def program_of(fake: FakeQmd, **env: str) -> Program:
     return Program((str(fake.path),), env={"PATH": os.environ["PATH"], **env}, cwd="/")
 
 
-def run(fake: FakeQmd, *arguments: str, timeout_s: float = PATIENCE_S, quiet: bool = False) -> Output:
+def run(fake: FakeQmd, *arguments: str, timeout_s: float = PATIENCE_S, quiet: bool = False) -> CompletedProcess[str]:
     return program_of(fake).run(arguments, timeout_s=timeout_s, quiet=quiet)
 
 

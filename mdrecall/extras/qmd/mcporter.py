@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from mdrecall import state_files
 from mdrecall.config.settings import Mcporter as McporterRules
 from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, ProgramUnreadable
 from mdrecall.extras.qmd.database import file_identity
-from mdrecall.extras.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
+from mdrecall.extras.qmd.process import WORK_DIR, Program, parse_tool_result, translate_failure
 
 # Bounds stopping the daemon; one that does not stop ends by itself when it is idle.
 _STOP_S = 5.0
@@ -111,13 +112,13 @@ class Mcporter:
             state_files.save(self.config_path, config)
 
 
-def _parse_output(output: Output, what: str) -> dict[str, Any]:
+def _parse_output(output: subprocess.CompletedProcess[str], what: str) -> dict[str, Any]:
     try:
         answer = json.loads(output.stdout)
     except ValueError as error:
         complaint = output.stderr.strip() or output.stdout.strip()
-        if output.code:
-            raise translate_failure(f"mcporter {what}", complaint, output.code) from error
+        if output.returncode:
+            raise translate_failure(f"mcporter {what}", complaint, output.returncode) from error
         raise ProgramUnreadable(f"mcporter {what} did not answer with JSON.", hint="Update mcporter.") from error
     if not isinstance(answer, dict):
         raise ProgramUnreadable(f"mcporter {what} did not answer with an object.", hint="Update mcporter.")

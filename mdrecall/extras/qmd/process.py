@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall import errors, platform
 from mdrecall.config.settings import Settings
@@ -139,14 +139,6 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
     }
 
 
-class Output(NamedTuple):
-    """What a program printed and how it ended."""
-
-    stdout: str
-    stderr: str
-    code: int
-
-
 class Program:
     """A program that can be run repeatedly and concurrently."""
 
@@ -160,7 +152,7 @@ class Program:
 
     def run(
         self, arguments: Sequence[str], *, timeout_s: float, quiet: bool = False, stop: Stop = never, check: bool = True
-    ) -> Output:
+    ) -> subprocess.CompletedProcess[str]:
         """Run the program to its end, then kill whatever it left running in its process group.
 
         With ``quiet`` the output may be long. Without ``check`` a non-zero exit code is not an error.
@@ -202,7 +194,7 @@ class Program:
             complaint, code = stderr.strip() or stdout.strip(), process.returncode
             ending = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
             raise translate_failure(name, complaint, code, ending)
-        return Output(stdout, stderr, process.returncode)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def close(self) -> None:
         """Kill what is running. Later runs raise ``ProgramStopped``."""
