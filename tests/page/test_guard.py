@@ -92,11 +92,11 @@ def test_a_change_needs_the_forms_own_token(site: Site) -> None:
     site.workspace.write("MEMORY.md", "Tea.\n")
     headers = {"Content-Type": FORM, "Origin": site.origin, "Cookie": site.cookie}
     for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "0" * 128}, {"csrf": "x" * 128}):
-        body = urlencode({"text": "planted", **fields})
+        body = urlencode({**fields, "text": "planted"})
         assert site.ask("/ui/main/append", method="POST", body=body, **headers).status in (403, 404)
     token = site.get("new").body.partition('name="csrf" value="')[2].partition('"')[0]
     headers.pop("Origin")
-    body = urlencode({"text": "planted", "csrf": token})
+    body = urlencode({"csrf": token, "text": "planted"})
     assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 403
     assert not list(site.workspace.path.rglob("2*.md"))
 
