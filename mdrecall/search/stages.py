@@ -312,16 +312,16 @@ def drop_repeated(candidates: Sequence[Candidate], context: RankingContext) -> l
     """Drop a passage that a coding agent keeps if another one holds it word for word, which has its place then."""
     if not any(map(host_of, {entry.found.chunk.path for entry in candidates})):
         return list(candidates)
-    kept: list[tuple[Candidate, bool, str]] = []
+    kept: dict[int, tuple[Candidate, bool, str]] = {}
     for entry in candidates:
         is_hosts, text = bool(host_of(entry.chunk.path)), _shown_text(entry)
         # A fact of a coding agent begins with what it says about itself.
         words = tokens(fold(text.rpartition("\n---\n")[2] if is_hosts and text.startswith("---\n") else text))
         said = f" {' '.join(words)} "
-        if not is_hosts or not any(said in other for _, _, other in kept):
-            place = next((at for at, (_, is_any, other) in enumerate(kept) if is_any and other in said), len(kept))
-            kept[place : place + 1] = [(entry, is_hosts, said)]
-    return [entry for entry, _, _ in kept]
+        if not is_hosts or not any(said in other for _, _, other in kept.values()):
+            place = next((at for at, (_, is_any, other) in kept.items() if is_any and other in said), len(kept))
+            kept[place] = entry, is_hosts, said
+    return [entry for entry, _, _ in kept.values()]
 
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

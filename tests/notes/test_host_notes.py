@@ -244,9 +244,10 @@ def test_a_fact_that_a_note_has_too_comes_once(machine: Machine) -> None:
     machine.workspace.write("memory/queue.md", "* The deploy QUEUE is called marigold, since May.\n")
     machine.write(at / "memory" / "pool.md", "---\nname: pool\n---\n\nThe deploy queue is called marigold.\n")
     machine.write(machine.shop / "CLAUDE.md", "The deploy queue is called marigold.\n")
-    machine.write(machine.home / ".claude" / "CLAUDE.md", "The deploy queue is called marigold in production.\n")
+    machine.write(machine.home / ".claude" / "CLAUDE.md", "In production the deploy queue has the name marigold.\n")
     machine.follow("claude-code")
-    found = [each.path for each in machine.find("deploy queue marigold", machine.shop)]
+    # The files of the host, which the query names, come first.
+    found = [each.path for each in machine.find("CLAUDE.md deploy queue marigold", machine.shop)]
     assert [path for path in found if host_of(path)] == ["hosts/claude-code/~/CLAUDE.md"]
     assert "memory/queue.md" in found[:2]
 
