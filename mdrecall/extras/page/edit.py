@@ -57,7 +57,7 @@ def post_edit(visit: Visit) -> Answer:
 def post_preview(visit: Visit) -> Html:
     """Return the beginning of a text that is being edited as HTML, for a page that shows it beside the form."""
     path, part = visit.form.get("path", ""), split_note(visit.form.get("text", ""))[0]
-    rendered = render_note(part.text, make_urls(visit, path), (0, 0))
+    rendered = render_note(part.text, make_urls(visit, path), None)
     return tag("p", "This is too complex to render.", class_="quiet") if rendered is None else rendered
 
 

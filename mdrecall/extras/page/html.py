@@ -148,8 +148,8 @@ class _TooComplex(Exception):
 TASKS = "tasks"
 
 
-def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 1, fence: str = "", *, title: str = "",
-                can_tick: bool = False) -> Html | None:  # fmt: skip
+def render_note(text: str, urls: NoteUrls, cited: tuple[int, int] | None, first: int = 1, fence: str = "", *,
+                title: str = "", can_tick: bool = False) -> Html | None:  # fmt: skip
     """Return a note as HTML; None if it is too complex, and should be shown as it is.
 
     A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened. If the note
@@ -179,9 +179,9 @@ def render_passage(text: str, urls: NoteUrls, mark: Mark, matching: Set[int]) ->
     return tag("p", mark(text)) if tokens is None else _PassageRenderer(urls, mark, matching).render(tokens)
 
 
-def meets(cited: tuple[int, int], first: int, last: int) -> bool:
-    """True if one of these lines is cited; none is if the first cited one is 0."""
-    return bool(cited[0]) and first <= cited[1] and last >= cited[0]
+def meets(cited: tuple[int, int] | None, first: int, last: int) -> bool:
+    """True if one of these lines is cited."""
+    return cited is not None and first <= cited[1] and last >= cited[0]
 
 
 def slug(heading: str) -> str:
@@ -320,7 +320,7 @@ def _name_headings(tokens: "Sequence[Token]") -> None:
 class _Renderer:
     """Turns the tokens of one note into HTML."""
 
-    def __init__(self, urls: NoteUrls, cited: tuple[int, int], skipped: int, *, can_tick: bool) -> None:
+    def __init__(self, urls: NoteUrls, cited: tuple[int, int] | None, skipped: int, *, can_tick: bool) -> None:
         self._urls = urls
         self._cited = cited
         self._can_tick = can_tick
@@ -460,7 +460,7 @@ class _PassageRenderer(_Renderer):
     """Turns the tokens of a passage into HTML: its headings are not those of the page, and its words are marked."""
 
     def __init__(self, urls: NoteUrls, mark: Mark, matching: Set[int]) -> None:
-        super().__init__(urls, (0, 0), 0, can_tick=False)
+        super().__init__(urls, None, 0, can_tick=False)
         self._mark = mark
         self._matching = matching
 

@@ -163,7 +163,7 @@ def get_note(visit: Visit) -> Page:
     known = find_known(visit, path)
     note = visit.memory.read(path, max_chars=visit.memory.settings.mdrecall.max_file_bytes)
     first = visit.number("from")
-    cited = first, max(first, visit.number("to"))
+    cited = (first, max(first, visit.number("to"))) if first else None
     parts = html.split_note(note.text)
     number = visit.number("page") or html.find_line(parts, first)
     (part,), pages = show_pages(visit, "note", parts, 1, "path", number=number)
@@ -189,7 +189,7 @@ def find_known(visit: Visit, path: str) -> Note | None:
     return None
 
 
-def _show_part(visit: Visit, path: str, part: html.Part, cited: tuple[int, int], title: str, hash: str) -> Html:
+def _show_part(visit: Visit, path: str, part: html.Part, cited: tuple[int, int] | None, title: str, hash: str) -> Html:
     """Return a part of a note, as it is if it cannot be rendered; with a hash its tasks can be ticked."""
     urls = make_urls(visit, path)
     rendered = html.render_note(part.text, urls, cited, part.first, part.fence, title=title, can_tick=bool(hash))
