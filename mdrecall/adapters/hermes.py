@@ -131,13 +131,12 @@ class HermesMemory:
 
 def _session_key(agent: str, session: str, about: Mapping[str, Any]) -> str:
     """Return the key that OpenClaw would give a session. Only one at this machine is the main session."""
-    if about.get("agent_context") == "subagent":
-        return f"agent:{agent}:subagent:{session}"
+    context = about.get("agent_context")
+    if context in ("subagent", "cron"):
+        return f"agent:{agent}:{context}:{session}"
     platform = str(about.get("platform") or "cli")
     if platform in ("cli", "tui"):
         return f"agent:{agent}:main"
-    if about.get("agent_context") == "cron" or platform == "cron":
-        return f"agent:{agent}:cron:{session}"
     if str(about.get("chat_type") or "").lower() in _DIRECT:
         return f"agent:{agent}:{platform}:dm:{about.get('user_id') or session}"
     return f"agent:{agent}:{platform}:group:{about.get('chat_id') or session}"
