@@ -197,7 +197,7 @@ class OpenHostFile(NamedTuple):
     folder: str
     name: str
 
-    def read(self, start: int = 0, number: int = 1) -> Iterator[HostRecord]:
+    def read(self, start: int, number: int) -> Iterator[HostRecord]:
         """Yield every record from an offset on; ``number`` is the number of the first one."""
         known = _KnownSteps(self, start)
         end = start
