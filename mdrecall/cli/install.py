@@ -243,8 +243,8 @@ def install_client(options: argparse.Namespace) -> int:
     _print_new(change)
     if is_openclaw:
         print("OpenClaw's own memory stays on. To put mdrecall in its place, run `mdrecall install openclaw`.")
-    if is_openclaw and "agents" not in site.options:
-        print("To tell the agent to search this memory, run this again with --agents-md.")
+        if "agents" not in site.options:
+            print("To tell the agent to search this memory, run this again with --agents-md.")
     program = "OpenClaw's gateway" if is_openclaw else "the client"
     print(f"Restart {program} to load it. To undo this, run `mdrecall mcp uninstall {options.client}`.")
     return 0

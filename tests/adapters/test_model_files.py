@@ -292,7 +292,8 @@ class TestNotes:
 
     def test_what_is_deleted_can_be_restored(self, model: Model) -> None:
         model.create("sub/a.txt", "first\r\n")
-        model.do("delete", "/memories/sub")
+        (model.folder / "sub/empty").mkdir()
+        assert model.do("delete", "/memories/sub") == "Successfully deleted /memories/sub"
         (deleted,) = list_deleted(model.memory.settings.workspace)
         assert Curator(model.memory).restore(deleted.inside) == "memory/claude/sub/a.txt.md"
         assert (model.folder / "sub" / "a.txt.md").read_bytes() == b"first\r\n"

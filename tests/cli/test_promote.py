@@ -66,6 +66,7 @@ def test_refusals_are_told_with_their_reason(run: Run, workspace: Workspace, pat
     workspace.write("MEMORY.md", f"- {PUMP}\n")
     ran = run("promote")
     assert ran.out.endswith(f"{path}#L3: MEMORY.md#L1 already says it\n")
+    assert ran.err == "Nothing to promote; 1 recalled statement.\n"
     assert run("promote", "--json").json["candidates"][0]["refused"] == "MEMORY.md#L1 already says it"
 
 

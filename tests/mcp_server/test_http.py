@@ -108,7 +108,7 @@ def test_a_body_that_is_too_long_is_refused(serving: Serving) -> None:
 
 
 def test_an_answer_does_not_wait_for_the_client_to_confirm_its_head() -> None:
-    with HttpEndpoint(port=0).listen() as listening, socket.create_connection(listening.getsockname()):
+    with HttpEndpoint("localhost", port=0).listen() as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -37,11 +37,14 @@ def run(action: str, *options: str) -> int:
 
 @pytest.mark.parametrize("options", [(), ("--agents-md",)])
 @pytest.mark.parametrize("text", CONFIGS)
-def test_the_undo_restores_every_byte(home: Path, text: str, options: tuple[str, ...]) -> None:
+def test_the_undo_restores_every_byte(
+    home: Path, text: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     file, agents = home / ".openclaw/openclaw.json", home / ".openclaw/workspace/AGENTS.md"
     file.write_bytes(text.encode())
     agents.write_text(AGENTS)
     assert run("install", *options) == 0
+    assert ("run this again with --agents-md" in capsys.readouterr().out) == (not options)
     written = pyjson5.decode(file.read_text())
     assert written["mcp"]["servers"]["mdrecall"]["args"][-3:] == ["mcp", "--session-key", "explicit:openclaw"]
     assert written.get("plugins") == (pyjson5.decode(text).get("plugins") if text else None)

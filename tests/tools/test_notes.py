@@ -250,10 +250,11 @@ class Odd:
 
 
 @pytest.mark.parametrize("gives", [None, {"a": 1}, ToolAnswer(cast(Any, [1]), "x"), ToolAnswer({}, cast(Any, 5))])
-def test_what_is_no_answer_is_told_as_a_bug(gives: object) -> None:
+def test_what_is_no_answer_is_told_as_a_bug(gives: object, caplog: pytest.LogCaptureFixture) -> None:
     told = Toolset([Odd(gives)]).call("odd", {})
     assert told.is_error
     assert "TypeError" in told.text
+    assert "The tool odd failed." in caplog.text
 
 
 def test_an_answer_of_a_plugin_can_be_written_as_utf_8() -> None:
