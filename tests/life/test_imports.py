@@ -48,8 +48,8 @@ def write_conversations(folder: Path, *conversations: object) -> Path:
     return file
 
 
-def said(text: str, key: str = "c-1", title: str = "Talk") -> dict[str, object]:
-    return chatgpt_conversation(key, title, [None, chatgpt_message("user", text)], SAID_AT)
+def said(text: str, key: str = "c-1", title: str = "Talk", at: float | None = None) -> dict[str, object]:
+    return chatgpt_conversation(key, title, [None, chatgpt_message("user", text, at=at)], SAID_AT)
 
 
 @pytest.mark.parametrize("source", SAMPLES)
@@ -253,7 +253,9 @@ def test_a_conversation_that_went_on_replaces_its_note_unless_somebody_has_edite
     notes = {path.read_text().count("Peas"): path for path in (workspace.path / "memory").rglob("*.md")}
     edited = notes[1]
     edited.write_text(edited.read_text().replace("Peas in April", "Peas in March"))
-    write_conversations(tmp_path, said("Beans in June", "c-1"), said("Peas in July", "c-2"))
+    # Two exports in one file: what was said last counts.
+    both = said("Beans in April", at=SAID_AT + 98), said("Beans in June", at=SAID_AT + 99)
+    write_conversations(tmp_path, *both, said("Peas in July", "c-2"))
     counts = run("import", "chatgpt", str(file), "--apply", "--json").json["counts"]
     assert (counts["changed"], counts["edited"]) == (1, 1)
     text = imported(workspace)

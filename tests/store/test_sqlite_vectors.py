@@ -296,7 +296,8 @@ def test_without_a_provider_there_are_keywords_only(workspace: Workspace) -> Non
     with Memory.open(workspace.path, env=workspace.env, overrides={"provider": "none"}) as memory:
         answer = memory.search("walrus")
         assert (answer.mode, answer.degraded, answer[0].path) == ("keyword", "", "memory/a.md")
-        assert memory.sync().unembedded == 0
+        report = memory.sync()
+        assert (report.unembedded, report.issues) == (0, ())
         assert not memory.probe_embedding().ok
         assert (memory.status().provider, memory.status().vector["available"]) == ("none", False)
 

@@ -24,6 +24,7 @@ My dog is Rex. | My dog is now Bello. | name Rex > Bello
 The rent is 900 EUR. | The rent is 950 EUR. | value? 900 > 950
 The rent is 900 EUR. | The rent was raised to 950 EUR. | value 900 > 950
 The rent is 900 EUR. | The rent is low. | nothing
+Lunch with Ana at Noma. | Lunch with Ben at Tantris. | nothing
 As of July, the rent of the flat is 900. | As of August, the rent of the flat is 950. | value 900 > 950
 The garden shed is not public. | The garden shed is public. | negation  >
 The garden shed is not cheap. | The garden shed is public. | nothing
