@@ -1,5 +1,6 @@
 """What a run reports, and what several callers want of it together."""
 
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -7,13 +8,7 @@ import pytest
 
 from mdrecall.engine.chunk_embedder import EmbedReport
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.sync_run import (
-    SyncRequest,
-    SyncRun,
-    _report_rebuild,
-    merge_requests,
-    require_notes,
-)
+from mdrecall.engine.sync_run import SyncRequest, SyncRun, _report_rebuild, merge_requests, require_notes
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
 from mdrecall.types.documents import Issue, Listing, SourceName
 from mdrecall.types.sync import Progress, SyncReport
@@ -96,11 +91,12 @@ def test_an_outdated_index_is_rebuilt_where_its_notes_are_and_can_all_be_read() 
     whole = FileChanges(cast(Any, {}), listing, [], [])
     partly = FileChanges(cast(Any, {"lost/x.md": (1, 1)}), listing, [], [])
 
-    def why_not(changes: FileChanges, *, has_notes: bool) -> str:
-        run = SimpleNamespace(_has_notes=lambda: has_notes, _rebuilt_at=None)
+    def why_not(changes: FileChanges, *, has_notes: bool, rebuilt_at: float | None = None) -> str:
+        run = SimpleNamespace(_has_notes=lambda: has_notes, _rebuilt_at=rebuilt_at)
         return SyncRun._why_not_rebuild(cast(Any, run), [changes])
 
     assert why_not(whole, has_notes=True) == ""
     elsewhere = "was made with other settings or by another version; it is rebuilt by the machine that has its notes"
     assert why_not(whole, has_notes=False) == elsewhere
     assert why_not(partly, has_notes=True).startswith("was made with other settings; it is rebuilt when every folder")
+    assert "give all that share it" in why_not(whole, has_notes=True, rebuilt_at=time.monotonic())
