@@ -348,5 +348,5 @@ def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
 
 
 def _shorten(text: str) -> str:
-    line = " ".join(text[: 2 * _MAX_SHOWN_CHARS].split())
+    line = " ".join(text.split())
     return line if len(line) <= _MAX_SHOWN_CHARS else line[: _MAX_SHOWN_CHARS - 1] + "…"

@@ -415,10 +415,10 @@ def to_results(
 
     ``places`` is how many of them will be shown in the end, if not all.
     """
-    count = min(places or len(candidates), len(candidates))
-    units = min(max_units, _SHOWN_UNITS // max(1, count))
+    chosen = candidates[: places or None]
+    units = min(max_units, _SHOWN_UNITS // max(1, len(chosen)))
     taken: dict[str, set[int]] = defaultdict(set)
-    for entry in candidates[:count]:
+    for entry in chosen:
         span = shown_span(entry)
         taken[entry.chunk.path].update(map(entry.chunk.line, range(span.first_line, span.last_line + 1)))
     return tuple([_to_result(entry, units, max_units, taken[entry.found.chunk.path]) for entry in candidates])
