@@ -307,9 +307,9 @@ class _Slot(NamedTuple):
     """What both hold directly after it."""
     is_split: bool
     """True if a link stands inside it."""
-    replaced: int = 0
+    replaced: int
     """How many of its units come before the "to" of a change: one in "moved from 9:30 to 10:00"."""
-    is_subject: bool = False
+    is_subject: bool
     """True if *is* or a colon comes after it: it says what the line is about."""
 
     @property

@@ -41,6 +41,7 @@ def test_a_configuration_among_the_notes_is_not_read_and_named(workspace: Worksp
 
 
 def test_a_first_memory_file_does_not_hide_the_other_notes(workspace: Workspace, run: Run) -> None:
+    assert "There are no notes to index." in run("index").err
     workspace.write("walrus.md", "the walrus sleeps")
     assert run("search", "walrus").code == 0
     workspace.write("MEMORY.md", "# x\n")

@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 
 from mdrecall.search.query import parse_query, read_naming
-from mdrecall.search.score import (
-    Query,
-    ReadChunk,
-    Similarity,
-    Weighted,
-    weigh,
-)
+from mdrecall.search.score import Query, ReadChunk, Similarity, Weighted, weigh
 from mdrecall.search.slots import describe_doubt, explain_no_match
 from mdrecall.search.stages import (
     Candidate,

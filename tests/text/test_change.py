@@ -2,15 +2,7 @@
 
 import pytest
 
-from mdrecall.text.change import (
-    Change,
-    Claim,
-    find_beginnings,
-    find_change,
-    may_change,
-    read_claim,
-    read_claims,
-)
+from mdrecall.text.change import Change, Claim, find_beginnings, find_change, may_change, read_claim, read_claims
 from tests.text.change_cases import CHANGES, LOOK_ALIKES, Case
 from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
@@ -56,6 +48,7 @@ Maria lives in Lisbon. | Nina moved to Lisbon. | nothing
 Odile is our contact at Solmar. | Bruno is our contact at Solmar. | name Odile > Bruno
 The linter is clean and tests pass. | All tests pass and no linter issues. | nothing
 We use Jira for task tracking. | We moved task tracking from Jira to Linear. | name Jira > Linear
+The internal wiki is called Atlas. | The internal wiki Atlas was renamed to Compass. | name Atlas > Compass
 Netflix: 12.99 a month. | Netflix went up to 15.49 a month. | value 12.99 > 15.49
 Standup is at 9:30 on weekdays. | Standup moved to 10:00. | value 9:30 > 10:00
 The standup is at 9:30. | Paul moved to Bath. | nothing
