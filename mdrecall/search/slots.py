@@ -260,10 +260,9 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
     """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
     best = max(candidates, key=lambda entry: entry.score)
     speaker = best.passage.speaker
-    if best.speaker and speaker and find_named_speakers([speaker], context.text):
-        return ""
     if best.speaker and speaker:
-        return f"The query names another speaker: the best match was said by {speaker}."
+        other = f"The query names another speaker: the best match was said by {speaker}."
+        return "" if find_named_speakers([speaker], context.text) else other
     if best.lacks:
         return f"Not sure: the best match names no {best.lacks}, which the query asks for."
     if confidence_of(best.score) != "low":

@@ -36,8 +36,11 @@ def received(server: ProviderServer) -> str:
     return " ".join(repr(request) for request in server.requests)
 
 
-def test_a_server_gets_notes_and_no_conversations(notes: Workspace, openai: ProviderServer, tmp_path: Path) -> None:
-    configure(notes, openai)
+@pytest.mark.parametrize("fallback", ["none", "offline"])
+def test_a_server_gets_notes_and_no_conversations(
+    notes: Workspace, openai: ProviderServer, tmp_path: Path, fallback: str
+) -> None:
+    configure(notes, openai, fallback=fallback)
     with notes.memory() as memory:
         assert memory.sync().issues == ()
         found = memory.search("what does the sea animal eat? pink clams").results
