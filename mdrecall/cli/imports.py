@@ -46,7 +46,9 @@ def add_import(parser: CommandParser) -> None:
 
 
 def run_import(options: argparse.Namespace) -> int:
-    is_backup = options.source == "backup"
+    is_backup, as_backup = options.source == "backup", f"mdrecall import backup {options.source}"
+    if options.source.endswith(_ENDING):
+        raise QueryError("The source comes before the file.", hint=f"For an export: {as_backup}", name="source")
     for name in ("since", "into") if is_backup else ("overwrite",):
         if getattr(options, name):
             where = "every source but backup" if is_backup else "`import backup`"

@@ -294,8 +294,7 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
     said = [_find_sentences(entry, beginnings, least, fold_text) for entry in entries]
     if sum(bool(one.sentences) for one in said) < 2:
         return entries
-    read: Memo[tuple[str, ...], Claim | None]
-    read = Memo(lambda claim: read_claim(*claim) if len(read) < _MAX_CLAIMS else None)
+    read = Memo[tuple[str, ...], Claim | None](lambda one: read_claim(*one) if len(read) < _MAX_CLAIMS else None)
     stems = [term.text[:-1] if len(term.text) > _SURE_CHARS else term.text for term in asked]
     place, last_day = 0, max((one.last for one in context.times.ranges), default=None)
     while place < min(len(said), _MAX_CHANGED):

@@ -108,10 +108,7 @@ _KINDS = {
         ),
         _REASON,
     ),
-    "place": (
-        r"^\W*(?:from )?where\b|\b(?:wo|wohin|woher)\b|\boù\b|\bdónde\b|哪里|哪儿|哪裡|在哪|どこ|어디",
-        _PLACE,
-    ),
+    "place": (r"^\W*(?:from )?where\b|\b(?:wo|wohin|woher)\b|\boù\b|\bdónde\b|哪里|哪儿|哪裡|在哪|どこ|어디", _PLACE),
 }
 
 

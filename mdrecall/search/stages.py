@@ -11,15 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.patterns import NOTE_ENDING_PATTERN, host_of
 from mdrecall.search.query import NO_TIMES, QueryTimes, find_stems, is_in_collection
-from mdrecall.search.score import (
-    Features,
-    Query,
-    ReadChunk,
-    gain_by_weight,
-    passage_worths,
-    probabilities,
-    read_chunks,
-)
+from mdrecall.search.score import Features, Query, ReadChunk, gain_by_weight, passage_worths, probabilities, read_chunks
 from mdrecall.text.days import chunk_day, day_number, format_day, ms_of_day
 from mdrecall.text.markdown import (
     MAX_SNIPPET_UNITS,

@@ -444,8 +444,6 @@ def _keep_best(ids: Any, cosines: Any) -> tuple[Any, Any]:
 
     is_first = numpy.ones(len(ids), bool)
     numpy.not_equal(ids[1:], ids[:-1], out=is_first[1:])
-    if is_first.all():
-        return ids, cosines
     return ids[is_first], numpy.maximum.reduceat(cosines, numpy.flatnonzero(is_first))
 
 

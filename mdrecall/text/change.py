@@ -58,10 +58,8 @@ _HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
 _WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
 _SINCE = ("from", "starting", "von", "de", "da", "van", "dal", "del", "vanaf")
 _TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "to", "past", "the")
-#: A longer sentence says more than one thing, and a value is a few words.
-_MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE = 300, 4, 8
-#: A value is at most this many words from its verb.
-_NEAR = 5
+#: A longer sentence says more than one thing, and a value is a few words, not far from its verb.
+_MAX_CHARS, _MAX_VALUE, _MAX_NEW_VALUE, _NEAR = 300, 4, 8, 5
 #: Two words say what a line is about, in Chinese three characters; three words do so whatever heading is above them.
 _SUBJECT, _CHARS_SUBJECT, _SURE_SUBJECT = 2.0, 1.5, 3.0
 #: The share of both lines, apart from the values, that they have in common.
@@ -77,7 +75,6 @@ _OPENING = compile_later(
 _COMMENT = compile_later(r"<!--.*?-->")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
 _SENTENCE_END = compile_later(r"\s(?:(?<=\n)|(?<=[^\W\d_]{3}[.!?]\s)(?<!Mrs\.\s)(?<!Prof\.\s)\s*)")
-_HAN_END = compile_later("[。！？]")
 # Headings, tasks, captions in brackets, and lines of JSON, markup or shell. Questions, what leads to a list, and code.
 _NO_CLAIM = compile_later(r"^\s*(?:#|[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|]|```)")
 _BEGINS, _NO_END = frozenset("_\"'“„«`¿¡「"), frozenset("?？:：;{(")
@@ -131,11 +128,6 @@ class Claim(NamedTuple):
     """True if its note has no date, and so tells what holds."""
     is_denied: bool
 
-    @property
-    def is_event(self) -> bool:
-        """True if it tells of one day or of the past, which another day does not change."""
-        return any(unit.kind == "past" for unit in self.units) or _is_event(self.units, fold(self.text))
-
 
 class Change(NamedTuple):
     """How a newer line differs from an older one about the same thing."""
@@ -180,7 +172,7 @@ def list_sentences(text: str) -> list[str]:
         if line.lstrip()[:1] not in '#-*+["{}<$|`' or not _NO_CLAIM.match(line):
             bare = (_COMMENT.sub("", line) if "<!--" in line else line).replace("**", "").strip()
             bare = bare if bare[:1].isalpha() and ":" not in bare else _OPENING.sub("", bare, count=1)
-            found += _SENTENCE_END.split(bare if bare.isascii() else _HAN_END.sub(r"\g<0>\n", bare))
+            found += _SENTENCE_END.split(bare if bare.isascii() else re.sub("[。！？]", r"\g<0>\n", bare))
     said = [one for one in found if 2 < len(one) <= _MAX_CHARS and one[-1] not in _NO_END]
     said = [one for one in said if one[0].isalnum() or one[0] in _BEGINS]
     # To count dots takes a tenth of the time of looking for two names of files.
@@ -221,10 +213,9 @@ def _mark_bringing(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
     said = [place for place, unit in enumerate(units) if unit.kind not in ("link", "weak")]
     for place, to, at in zip(said, said[1:], [*said[2:], len(units)], strict=False):
         verb, link = units[place], units[to]
-        if not (place and verb.kind in ("word", "past") and len(verb.text) > 2 and to - place <= _NEAR):
-            continue
+        is_verb = place and verb.kind in ("word", "past") and len(verb.text) > 2 and to - place <= _NEAR
         is_valued = link.kind == "to" and at - place <= _NEAR and units[at:] and units[at].kind in ("value", "date")
-        if is_valued or (verb.text.endswith("ed") and link.text in ("to", ":")):
+        if is_verb and (is_valued or (verb.text.endswith("ed") and link.text in ("to", ":"))):
             marked[place] = verb._replace(kind="bring")
     return tuple(marked)
 
@@ -273,13 +264,14 @@ def _read_context(text: str) -> frozenset[str]:
     return frozenset(map(stem, set(words) - find_stop_words(words) - _time_words("months", "weekdays")))
 
 
-def _is_event(units: Sequence[Unit], said: str) -> bool:
-    """True if a day is named, or what was done: "is called" says what is so, "called" what was done."""
+def is_event(claim: Claim) -> bool:
+    """True if a claim tells of one day or of what was done, such as "called": "is called" says what is so."""
+    units, said, kinds = claim.units, fold(claim.text), [unit.kind for unit in claim.units]
     days = (rf"{_NOT_FROM}\b{word}\b" if word.isascii() else word for word in _time_words("days") if word in said)
-    if any(re.search(day, said) for day in days):
+    if "past" in kinds or any(re.search(day, said) for day in days):
         return True
     # "Preferred airline: KLM" says what is so.
-    befores = (Unit("", "", "link" if [one.kind for one in units[:3]] != ["word", "word", "is"] else "is"), *units)
+    befores = (Unit("", "", "is" if kinds[:3] == ["word", "word", "is"] else "link"), *units)
     return any(
         one.text[-2:] == "ed" and one.kind == "word" and len(one.text) > 4 and before.kind != "is"
         for before, one in zip(befores, units, strict=False)
@@ -391,7 +383,7 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     if not kind or not (is_placed or is_holder or (announced and kind != "word")):
         return None
     is_other_link = kind == "word" and before.link != after.link
-    if not announced and (is_numbered or is_other_link or old.is_event or (new is whole and new.is_event)):
+    if not announced and (is_numbered or is_other_link or is_event(old) or (new is whole and is_event(new))):
         return None
     is_told = is_told and weight >= _SUBJECT
     if kind != "word" and not is_holder and _differ_inside(before, after, announced=announced, is_told=is_told):
@@ -477,9 +469,8 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
             is_split = bool(run) and (is_split or claim.units[place - 1].kind in _LINKS)
             run.append(unit)
     found = [_Slot(*each, is_subject=is_linked and not each[2]) for each in runs]
-    if not announced:
-        return found
-    return [slot for slot in found if slot.kinds.intersection(_TYPED) or slot.is_holder(slot.units[0])] or found
+    typed = [one for one in found if announced and (one.kinds.intersection(_TYPED) or one.is_holder(one.units[0]))]
+    return typed or found
 
 
 def _sum(units: Sequence[Unit]) -> float:

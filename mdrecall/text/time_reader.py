@@ -357,8 +357,6 @@ _FEW: Mapping[Unit, tuple[int, int]] = {"day": (7, 2), "week": (42, 14), "month"
 _UNIT_DAYS: Mapping[Unit, int] = {"day": 1, "week": 7, "weekend": 7, "month": 30, "year": 365}
 # From 29 February 1896 to the next one: 1900 was no leap year.
 _MOST_YEARS_WITHOUT_A_LEAP_DAY = 8
-
-
 #: Where a time is named in a text, and the days that it means.
 _Found: TypeAlias = tuple[int, int, DayRange]
 

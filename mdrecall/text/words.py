@@ -577,9 +577,8 @@ def find_language(text: str) -> str:
 
 def _guess_languages(words: Set[str], english_count: int) -> list[str]:
     """Return the languages that a query may be in, apart from English, by how many stop words of theirs it has."""
-    if words.isdisjoint(_TELLING):
-        return []
-    counts = {language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _AMBIGUOUS}
+    telling = words & _TELLING
+    counts = {each: count_words(words, each) for each in _LATIN if telling & _LATIN[each]} if telling else {}
     most = max(counts.values(), default=0)
     return [language for language, count in counts.items() if count == most and count >= english_count]
 

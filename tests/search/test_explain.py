@@ -7,13 +7,7 @@ import pytest
 
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.search.results import describe_parts, explain_results, run_stages
-from mdrecall.search.stages import (
-    Candidate,
-    RankingContext,
-    Stage,
-    find_passages,
-    score_candidates,
-)
+from mdrecall.search.stages import Candidate, RankingContext, Stage, find_passages, score_candidates
 from tests.conftest import values_of
 from tests.search.test_stages import candidate, context, similar
 

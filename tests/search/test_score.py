@@ -1,10 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.search.score import (
-    mix,
-    probabilities,
-)
+from mdrecall.search.score import mix, probabilities
 
 shares = st.floats(0, 1)
 

@@ -1,13 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.text.markdown import (
-    MAX_SNIPPET_UNITS,
-    cut_units,
-    show_around,
-    split_passages,
-    utf16_units,
-)
+from mdrecall.text.markdown import MAX_SNIPPET_UNITS, cut_units, show_around, split_passages, utf16_units
 
 
 def test_lengths_count_astral_characters_twice_and_cuts_never_split_them() -> None:

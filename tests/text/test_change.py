@@ -2,6 +2,7 @@
 
 import pytest
 
+from mdrecall.text import change as reader
 from mdrecall.text.change import Change, Claim, find_beginnings, find_change, may_change, read_claim, read_claims
 from tests.text.change_cases import CHANGES, LOOK_ALIKES, Case
 from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED
@@ -211,7 +212,7 @@ def test_words_that_say_nothing_are_no_claim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_event"),
+    ("text", "expected"),
     [
         ("The build took 14 minutes.", True),
         ("Deployed the shop.", True),
@@ -221,7 +222,7 @@ def test_words_that_say_nothing_are_no_claim() -> None:
         ("The shop opens at 9.", False),
     ],
 )
-def test_what_was_so_on_one_day_is_an_event(text: str, is_event: bool) -> None:
+def test_what_was_so_on_one_day_is_an_event(text: str, expected: bool) -> None:
     claim = read(text)
     assert claim
-    assert claim.is_event == is_event
+    assert reader.is_event(claim) == expected

@@ -47,11 +47,10 @@ def _find_in_folder(folder: str, pattern: re.Pattern[str]) -> Iterator[JsonFile]
         folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = os.path.join(place, name)
-            if not os.path.isfile(file) or os.path.islink(file):
-                continue
-            if name.lower().endswith(".zip") and _is_archive(file):
+            is_file = os.path.isfile(file) and not os.path.islink(file)
+            if is_file and name.lower().endswith(".zip") and _is_archive(file):
                 yield from _find_in_archive(file, pattern)
-            elif pattern.fullmatch(name):
+            elif is_file and pattern.fullmatch(name):
                 yield file, ""
 
 

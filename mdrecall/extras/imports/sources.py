@@ -48,8 +48,7 @@ def find_path(source: str, path: str, *, home: str, cwd: str, env: Mapping[str, 
         raise FileMissing(f"The memory of {source} is Markdown and needs no import.", path=source, hint=hint)
     if source not in SOURCES:
         known = suggest_name(source, (*SOURCES, "backup"))
-        hint = f"To restore an export: mdrecall import backup {source}" if source.endswith(".zip") else ""
-        raise FileMissing(f"Nothing can be imported from {source!r}{known}.", path=source, hint=hint)
+        raise FileMissing(f"Nothing can be imported from {source!r}{known}.", path=source)
     hint = f"Give the path of {SOURCES[source]}."
     if not path and source != "claude-mem":
         raise FileMissing(f"{source} has no usual place to import from.", path=source, hint=hint)

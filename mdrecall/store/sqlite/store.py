@@ -26,15 +26,7 @@ from mdrecall.store.sqlite.connect import IndexLocation
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
 from mdrecall.text.days import is_of_days
-from mdrecall.types.documents import (
-    Document,
-    Embedding,
-    IndexedChunk,
-    Job,
-    SourceName,
-    StoredChunk,
-    StoredDocument,
-)
+from mdrecall.types.documents import Document, Embedding, IndexedChunk, Job, SourceName, StoredChunk, StoredDocument
 from mdrecall.types.search import ChunkRows, Match, Term
 from mdrecall.types.sync import SourceStatus
 
