@@ -250,7 +250,7 @@ class StateFiles:
         for kind, file, transcript in self._list(forgotten):
             if transcript and forgotten.is_forgotten_transcript(transcript):
                 yield Place(kind, file, 0, 0, "delete the copy")
-            elif any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
+            elif any(old != new for old, new in _mask_lines(file, transcript, forgotten)):
                 yield Place(kind, file, 0, 0, "mask")
 
     def clear(self, forgotten: Tombstones) -> None:
@@ -335,7 +335,7 @@ def _mask_values(value: Any, mask: Callable[[str], str], key: str = "") -> Any:
 
 def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
     """Mask a file; it keeps its time, which says when a conversation went on last."""
-    if not any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
+    if not any(old != new for old, new in _mask_lines(file, transcript, forgotten)):
         return
     found = os.stat(file)
     with draft(file) as (target, publish):

@@ -155,9 +155,11 @@ def test_a_note_goes_whole_and_only_its_old_lines_stay_away(filled: Workspace) -
 
 
 def test_lines_of_a_note_go_by_their_citation(filled: Workspace) -> None:
+    lines = ["# Long", "- The crane is red.", "- The harbour opens at nine.", "- Lunch is at ten.", "- The dog is Rex."]
+    note = filled.write("MEMORY.md", "\n".join([*lines, "- The key is blue.", "- The gate is green."]))
     with filled.memory() as memory:
-        forget(memory, paths=("MEMORY.md#L3",))
-        assert (filled.path / "MEMORY.md").read_text() == "# Long\n\n"
+        forget(memory, paths=("MEMORY.md#L3-L4", "MEMORY.md#L6"))
+        assert note.read_text() == "# Long\n- The crane is red.\n- The dog is Rex.\n- The gate is green."
         assert all(hit.path != "MEMORY.md" for hit in memory.search("harbour opens at nine"))
 
 
