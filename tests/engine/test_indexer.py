@@ -96,13 +96,13 @@ def test_a_change_that_keeps_size_and_time_is_noticed(workspace: Workspace) -> N
     assert memory.sync().changed == 1
 
 
-def test_only_a_file_written_this_moment_is_read_again_though_its_stamp_is_the_same(workspace: Workspace) -> None:
+def test_the_newest_file_is_read_first_and_only_if_it_was_written_this_moment_again(workspace: Workspace) -> None:
     workspace.write("memory/old.md", "walrus")
     path = workspace.write("memory/young.md", "penguin")
     now = time.time_ns()
     os.utime(path, ns=(now, now))
     memory = workspace.memory()
-    memory.sync()
+    assert [change.path for change in memory.sync().changes] == ["memory/young.md", "memory/old.md"]
     assert not memory.status().dirty
     other = apsw.Connection(memory.settings.index_path)
     other.execute("UPDATE documents SET hash = zeroblob(32)")
