@@ -263,7 +263,7 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
 # Budgets. They only go down: lower one in the commit that earns it. Raise one only where an issue says what it may add.
 #: Lines and files of each room; "." has the files outside of rooms.
 ROOMS = {
-    "adapters": (1396, 12),
+    "adapters": (1395, 12),
     "cli": (4727, 22),
     "config": (2677, 10),
     "embed": (3719, 20),
