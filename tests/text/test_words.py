@@ -2,16 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.text.words import (
-    Analyser,
-    common_beginning,
-    fold,
-    is_plain,
-    name_terms,
-    stem,
-    surface_words,
-    tokens,
-)
+from mdrecall.text.words import Analyser, common_beginning, fold, is_plain, name_terms, stem, surface_words, tokens
 from tests.text.test_index_terms import engine_terms
 
 
