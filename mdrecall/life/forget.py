@@ -153,7 +153,7 @@ class Forgetting:
     ) -> bool:
         """Forget what a plan shows, and finish what earlier runs have left; True if nothing is left.
 
-        ``problems`` gets the places that could not be cleared; none if another process still reads an old index.
+        ``problems`` gets the places that could not be cleared. An old index that another process still reads is none.
         """
         empty_expired(self._settings.index_path, f"{now:%Y-%m-%d}")
         if not plan.has_work:

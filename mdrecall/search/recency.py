@@ -198,8 +198,8 @@ def _words(text: str) -> set[str]:
 # Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work. A line
 # that replaces one of the first results may be far below, because it says less: "switched from Trello to Linear".
 _MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 2, 14, 8
-# So many sentences are read for their claims. Of 380 searches that read more, nearly all changes were pairs by chance;
-# with 16 the notebook's newest line came first as often as without a bound, with 10 less often.
+# At most this many sentences are read for their claims. In 380 searches that read more, nearly all further changes were
+# pairs by chance; with 16, the notebook's newest line came first as often as without a bound, with 10 less often.
 _MAX_CLAIMS = 20
 # A stem may not end like its word; this many letters of both are the same.
 _SURE_CHARS = 3

@@ -336,7 +336,7 @@ CHUNK_SHARE = 0.4
 NEIGHBOUR_WEIGHT = 0.2
 # What words count less that stand in several list items of a passage: each says something of its own.
 _SPREAD_COST = 0.8
-# To look for the end of a line first takes a fifth of the time.
+# Looking for the end of a line first takes a fifth of the time.
 _ITEM = compile_later(r"\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]")
 # What the words of the path and of the headings count, as far as the passage does not hold them itself.
 TITLE_WEIGHT = 0.3

@@ -175,7 +175,7 @@ def list_sentences(text: str) -> list[str]:
             found += _SENTENCE_END.split(bare if bare.isascii() else re.sub("[。！？]", r"\g<0>\n", bare))
     said = [one for one in found if 2 < len(one) <= _MAX_CHARS and one[-1] not in _NO_END]
     said = [one for one in said if one[0].isalnum() or one[0] in _BEGINS]
-    # To count dots takes a tenth of the time of looking for two names of files.
+    # Counting dots takes a tenth of the time of looking for two file names.
     return [one for one in said if (one.count(".") < 2 and '("' not in one) or not _CODE.search(one)]
 
 

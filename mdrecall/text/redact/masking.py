@@ -59,7 +59,7 @@ def make_redactor(patterns: Sequence[str]) -> Callable[[str], str]:
 
 
 def make_fingerprint(patterns: Sequence[str]) -> str:
-    """Return a text that is another one if a text would be masked differently with some user patterns."""
+    """Return a short text that changes with the built-in rules and with the user patterns."""
     own = ""
     if patterns:
         # Slow to import, and most users have no patterns.
