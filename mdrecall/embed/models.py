@@ -71,7 +71,7 @@ class ScoreScale:
         self._is_logits = False
 
     def to_probabilities(self, scores: Sequence[float | None]) -> list[float | None]:
-        """Return scores as probabilities. If one is beyond them, all are logits, and so are those of later answers."""
+        """Return scores as probabilities. Once one is no probability, all are taken for logits, later ones too."""
         if any(score is not None and not self._least <= score <= 1 for score in scores):
             # Remembered, because the logits of another query may all lie between 0 and 1 by chance.
             self._is_logits = True

@@ -153,7 +153,7 @@ class Forgetting:
     ) -> bool:
         """Forget what a plan shows, and finish what earlier runs have left; True if nothing is left.
 
-        ``problems`` gets the places that could not be cleared. An old index that another process still reads is none.
+        ``problems`` receives the places that could not be cleared, but not an index that another process still reads.
         """
         empty_expired(self._settings.index_path, f"{now:%Y-%m-%d}")
         if not plan.has_work:

@@ -156,7 +156,7 @@ def _ends_statement(lines: Sequence[str], block: Sequence[int]) -> bool:
 
 
 def strip_clock(text: str) -> str:
-    """Return a text without the time of day that it begins with, as entries of a log do."""
+    """Return a text without the time of day that it begins with, as log entries do."""
     clock = _CLOCK.match(text)
     return text[clock.end() :] if clock else text
 

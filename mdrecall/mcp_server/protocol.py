@@ -40,7 +40,7 @@ _CACHEABLE = ("server/discover", "tools/list", "resources/list", "resources/temp
 
 
 class ProtocolError(Exception):
-    """The answer to a request that cannot be served, as the protocol has it."""
+    """The answer that the protocol has for a request that cannot be served."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)

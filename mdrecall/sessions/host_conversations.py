@@ -451,7 +451,7 @@ def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
 
 
 class HostSummary(NamedTuple):
-    """What there is of a host."""
+    """How many conversations a host has, where they are, and how they are used."""
 
     host: str
     root: str

@@ -109,7 +109,7 @@ def merge_marks(several: Iterable[Marks]) -> Marks:
 
 
 def least_trusted(origins: Iterable[str]) -> Origin:
-    """Return the origin of a text that several have written; an origin that is not known here is not trusted."""
+    """Return the origin of a text with several authors; an unknown origin is not trusted."""
     places = [_TRUST.index(origin) if origin in _TRUST else len(_TRUST) - 1 for origin in origins]
     return _TRUST[max(places)] if places else ""
 

@@ -367,7 +367,7 @@ def record_shown(
 
 
 def list_corpora(settings: Settings, backend: str) -> list[SourceName]:
-    """Return what a backend searches if nothing is asked for: qmd has its own setting for transcripts."""
+    """Return what a backend searches by default: qmd has its own setting for transcripts."""
     if backend != "qmd":
         with_notes = settings.mdrecall.sessions.with_notes
         return [name for name in settings.memory_search.sources if name == "memory" or with_notes]

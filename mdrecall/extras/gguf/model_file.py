@@ -131,7 +131,7 @@ def check_header(path: str, *, downloaded: bool) -> "Header":
 
 
 class Header(NamedTuple):
-    """What must be known of a model before it is loaded."""
+    """What must be known about a model before it is loaded."""
 
     architecture: str
     name: str
