@@ -59,6 +59,7 @@ def test_a_record_that_is_too_long_is_read_on_in_it(run: Run, talk: Path) -> Non
     assert first.err == f"Read on in this record with --from 6 --from-char {at}.\n"
     rest = run("sessions", "show", "talk", "--from", "6", "--from-char", str(at)).out
     assert shown + rest.removeprefix("6  ") == f"User: {text}\n"
+    assert "Which session?" in run("sessions", "show", "talk", "other").err
 
 
 def test_tools_of_a_coding_agent_are_not_there_and_that_is_said(run: Run, workspace: Workspace) -> None:

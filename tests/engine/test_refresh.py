@@ -6,12 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.refresh import (
-    IndexRefresh,
-    MissingVectors,
-    _count_few,
-    _delay_stop,
-)
+from mdrecall.engine.refresh import IndexRefresh, MissingVectors, _count_few, _delay_stop
 from mdrecall.engine.sync_run import SyncRequest
 from mdrecall.errors import CorruptIndex
 from mdrecall.types.documents import Issue
@@ -201,9 +196,7 @@ def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
 
     admin = SimpleNamespace(recreate=lambda: done.append("recreated"))
     refresh = SimpleNamespace(
-        _store=SimpleNamespace(admin=admin),
-        runs=SimpleNamespace(run=run),
-        _flight=SimpleNamespace(is_closing=False),
+        _store=SimpleNamespace(admin=admin), runs=SimpleNamespace(run=run), _flight=SimpleNamespace(is_closing=False)
     )
     requests = [SyncRequest(force=True, changes=[])]
     assert IndexRefresh._run(cast(Any, refresh), requests, False) == SyncReport(added=1)

@@ -60,8 +60,7 @@ def test_no_query_is_an_error_but_a_blank_one(asked: Memory, query: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
-    [("kuberentes", True), ("electrcity", True), ("xlectricity", False), ("strem", False)],
+    ("typed", "found"), [("kuberentes", True), ("electrcity", True), ("xlectricity", False), ("strem", False)]
 )
 def test_a_word_that_no_note_holds_may_be_misspelt(workspace: Workspace, typed: str, found: bool) -> None:
     workspace.write("memory/a.md", "Kubernetes needs electricity from the stream\n")

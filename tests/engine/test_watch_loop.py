@@ -212,11 +212,7 @@ def test_another_failure_or_the_same_one_later_is_told_again(script: Script) -> 
     )
     script.touch(10, 40)
     script.run_for(59)
-    assert [happened.error for happened in script.told[1:]] == [
-        "one",
-        "ValueError: two",
-        "ValueError: two",
-    ]
+    assert [happened.error for happened in script.told[1:]] == ["one", "ValueError: two", "ValueError: two"]
 
 
 def test_new_folders_are_watched_and_looked_at_once_more(script: Script) -> None:

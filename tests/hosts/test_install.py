@@ -278,6 +278,8 @@ def test_hermes_goes_back_to_its_provider_although_it_has_written_its_file_anew(
 
 
 def test_without_hermes_nothing_is_written(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", "hermes", "--remove", "--workspace", "x"]) == 2
+    assert "--workspace does not work with --remove." in capsys.readouterr().err
     shutil.rmtree(base / "home/.hermes")
     before = tree(base)
     for arguments, message in (
