@@ -42,11 +42,7 @@ def test_a_watcher_names_ten_files_and_counts_the_rest() -> None:
 
 def test_a_watcher_names_what_failed_and_a_rebuild() -> None:
     report = SyncReport(rebuilt=True, failed=(Issue("a.md", "a.md is not text."), Issue("b.md", "is too large.")))
-    assert tell(report) == [
-        "the index was rebuilt",
-        "! a.md is not text.",
-        "! b.md is too large.",
-    ]
+    assert tell(report) == ["the index was rebuilt", "! a.md is not text.", "! b.md is too large."]
 
 
 def test_an_event_as_json_has_only_what_belongs_to_it() -> None:

@@ -73,7 +73,7 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
     ran = run("eval", "q.jsonl")
     assert ran.code == 0
     assert ran.err.splitlines() == [
-        "! memory/gone.md#L9 is expected by line 1 of the questions, but it is not among the notes that are searched",
+        "! memory/gone.md#L9 is expected by line 1 of the questions, but it is not among the notes that are searched"
     ]
     assert [issue["path"] for issue in run("eval", "q.jsonl", "--json").json["issues"]] == ["memory/gone.md#L9"]
 

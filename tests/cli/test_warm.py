@@ -120,13 +120,7 @@ def test_an_error_and_all_that_concerns_the_process_is_left_to_the_command(
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"HOME": "/elsewhere"},
-        {"TZ": "Asia/Tokyo"},
-        {"MDRECALL_CONFIG": "other.json"},
-    ],
-    ids=str,
+    "other", [{"HOME": "/elsewhere"}, {"TZ": "Asia/Tokyo"}, {"MDRECALL_CONFIG": "other.json"}], ids=str
 )
 def test_a_command_with_other_settings_is_declined(
     other: dict[str, str], open_door: WarmDoor, notes: Workspace

@@ -240,6 +240,8 @@ def test_times_in_the_far_future_are_fine(workspace: Workspace) -> None:
     os.utime(path, ns=(soon, soon))
     memory.sync()
     assert not memory.status().dirty
+    path.unlink()
+    assert memory.status().dirty
 
 
 def test_folders_as_deep_as_the_system_allows_are_walked(workspace: Workspace) -> None:

@@ -169,12 +169,7 @@ def test_long_term_memories_come_back_with_their_ids_and_are_recalled(
 @pytest.mark.skipif(find_spec("lancedb") is None, reason="needs lancedb: pip install -e '.[lancedb]'")
 @pytest.mark.parametrize("damage", ["no package", "garbage"])
 def test_notes_are_saved_and_restored_where_long_term_memories_cannot_be_read(
-    workspace: Workspace,
-    run: Run,
-    other: Workspace,
-    run_there: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    damage: str,
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     fill(workspace)
     run("ltm", "store", "The boat is called Wren")

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.life.promotion import (
-    Record,
-    score_record,
-    shorten_statement,
-)
+from mdrecall.life.promotion import Record, score_record, shorten_statement
 
 NOW = 1_795_000_000_000.0
 DAY = 86_400_000.0

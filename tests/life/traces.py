@@ -12,12 +12,7 @@ _LOGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 def find_traces(folders: Sequence[Path], phrase: str) -> list[str]:
     """Return the files that hold a phrase, plain, escaped, in UTF-16, or in any piece that can be decompressed."""
-    needles = {
-        phrase.encode(),
-        phrase.lower().encode(),
-        json.dumps(phrase)[1:-1].encode(),
-        phrase.encode("utf-16-le"),
-    }
+    needles = {phrase.encode(), phrase.lower().encode(), json.dumps(phrase)[1:-1].encode(), phrase.encode("utf-16-le")}
     found = []
     for folder in folders:
         for file in sorted(folder.rglob("*")):

@@ -48,10 +48,7 @@ STORES: dict[str, Callable[[Path, str], Store]] = {
     "pgbouncer": partial(_open_postgres, POOLER),
 }
 #: The same for tests of vectors, with each engine that a store can search them by.
-VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {
-    **STORES,
-    "sqlite-vec": partial(_open_sqlite, find_library()),
-}
+VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {**STORES, "sqlite-vec": partial(_open_sqlite, find_library())}
 
 
 def opener(stack: ExitStack, make: Callable[[Path, str], Store], folder: Path) -> OpenStore:

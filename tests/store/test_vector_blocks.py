@@ -23,14 +23,7 @@ from mdrecall.store.sqlite.vectors import (
     remove_vectors,
     stored_between,
 )
-from mdrecall.store.vectors import (
-    ChangedVectors,
-    MatrixEngine,
-    pack_passages,
-    read_floats,
-    to_int8,
-    unpack_passages,
-)
+from mdrecall.store.vectors import ChangedVectors, MatrixEngine, pack_passages, read_floats, to_int8, unpack_passages
 from tests.conftest import examples
 
 # So long that three fill a block.
