@@ -134,7 +134,7 @@ def test_the_plugin_takes_the_slot_and_gives_it_back(home: Path, text: str) -> N
         assert plugins.get("allow", []) == (["telegram", "memory-mdrecall"] if "allow" in text else [])
     folder = home / ".openclaw/extensions/memory-mdrecall"
     assert {path.name for path in folder.iterdir()} == {
-        *("index.js", "openclaw.plugin.json", "package.json", "texts.json"),
+        *("index.js", "openclaw.plugin.json", "package.json", "texts.json")
     }
     assert select_memories(Selection(is_automatic=True))[0].plugin == "memory-core"
     assert main(["install", "openclaw", "--remove"]) == 0

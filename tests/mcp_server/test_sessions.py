@@ -30,8 +30,7 @@ async def tool_names(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("slot", "names"),
-    [("memory-core", TOOLS), ("memory-mdrecall", TOOLS), ("none", []), ("no-such-plugin", TOOLS)],
+    ("slot", "names"), [("memory-core", TOOLS), ("memory-mdrecall", TOOLS), ("none", []), ("no-such-plugin", TOOLS)]
 )
 def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) -> None:
     assert with_client(home.server(configured(home, slot)), tool_names) == names

@@ -3,15 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.errors import (
-    FileMissing,
-    FileTooLarge,
-    NotAFile,
-    NotMarkdown,
-    PathOutside,
-    ReadError,
-    SymlinkRefused,
-)
+from mdrecall.errors import FileMissing, FileTooLarge, NotAFile, NotMarkdown, PathOutside, ReadError, SymlinkRefused
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 

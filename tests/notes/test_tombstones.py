@@ -8,13 +8,7 @@ import pytest
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.notes import tombstones
-from mdrecall.notes.tombstones import (
-    TombstoneFiles,
-    entry_line,
-    keep_machine,
-    mark_line,
-    read_machine,
-)
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line, keep_machine, mark_line, read_machine
 from mdrecall.text.tombstones import Days, Entry, Tombstones, build_tombstones, make_entry
 from mdrecall.types.transcripts import TranscriptRecord
 

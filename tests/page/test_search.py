@@ -127,6 +127,12 @@ def test_weaker_results_are_a_click_away(site: Site, page: "Page") -> None:
     assert page.locator(".results").first.locator(".result").count() == shown
 
 
+def test_an_unsure_answer_shows_fewer_results(site: Site) -> None:
+    for number in range(10):
+        site.workspace.write(f"memory/{number}.md", f"The walrus of pool {number} swims.\n")
+    assert [site.find(q=query).count('class="panel result"') for query in ("walrus swims", "walrus salary")] == [8, 3]
+
+
 def test_hits_below_the_same_heading_say_it_once(site: Site) -> None:
     lines = "".join(
         f"The grate was cleaned with vinegar on day {n}, which took {n} hours. " * 9 + "\n\n" for n in range(9)

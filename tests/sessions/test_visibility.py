@@ -126,12 +126,7 @@ def test_in_openclaws_tree_the_main_session_sees_its_agent() -> None:
 
 @pytest.mark.parametrize(
     ("enabled", "allowed", "visible"),
-    [
-        (True, (), True),
-        (False, (), False),
-        (True, ("ma*", "other"), True),
-        (True, ("main",), False),
-    ],
+    [(True, (), True), (False, (), False), (True, ("ma*", "other"), True), (True, ("main",), False)],
 )
 def test_openclaws_agents_see_each_other_as_configured(enabled: bool, allowed: tuple[str, ...], visible: bool) -> None:
     rules = Rules("main", True, True, "all", enabled, allowed)
