@@ -164,8 +164,8 @@ _BLOCKS_AT_ONCE = 32
 _FEWEST_DEAD, _DEAD_SHARE = 1_000, 16
 # Lengths are measured at the first search, when the rows are floats anyway.
 _UNKNOWN_LENGTH = -1.0
-# The cosine of a removed chunk: below all others.
-_DEAD_COSINE = -2.0
+# The cosine of a removed chunk, and what is below those of all others.
+_DEAD_COSINE, _LEAST_COSINE = -2.0, -1.5
 #: Up to this many vectors are all compared exactly.
 MOST_EXACT = 100_000
 # Of more, as many as this or this share are, those that seem nearest by their signs. Among them were .993 of the twenty
@@ -213,15 +213,15 @@ class MatrixEngine:
         self._rows = numpy.empty((0, dimensions), numpy.int8)
         self._lengths = numpy.empty(0, numpy.float32)
         self._is_measured = False  # True if all lengths are known.
+        self._is_single = True  # True if no chunk has several rows.
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
         self._signs = SignCodes(dimensions)
         # The four numbers that each byte of a passage's vector stands for.
         self._unpacked = numpy.frombuffer(b"".join(_UNPACKED), numpy.int8).reshape(4, 256).T.astype(numpy.float32)
+        # The last query with its whole numbers, and with the cosines of all rows: each search asks for them again.
         self._query: tuple[bytes, Any] = b"", None
-        """The last query, and the same as whole numbers: each search asks for it three times."""
         self._compared: tuple[bytes, Any] = b"", None
-        """The last query that was compared with all rows, and the cosines: those of some are asked for next."""
 
     def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -234,13 +234,13 @@ class MatrixEngine:
             places, cosines = self._compare(self._read_query(query), limit, alive)
             self._compared = (query, cosines) if places is None else (b"", None)
             ids = self._ids[: self._count] if places is None else self._ids[places]
-            ids, cosines = _keep_best(ids, cosines)
-            limit = min(limit, len(ids))
-            least = numpy.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
-            chosen = numpy.flatnonzero((cosines >= least - _ROUNDED_AWAY) & (cosines > _DEAD_COSINE))
-            found = list(zip(ids[chosen].tolist(), cosines[chosen].tolist(), strict=True))
-        rounded = [(chunk_id, round(cosine, PLACES)) for chunk_id, cosine in found]
-        return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))[:limit]
+            ids, cosines = self._keep_best(ids, cosines)
+            place = max(0, len(ids) - limit)
+            least = numpy.partition(cosines, place)[place]
+            (chosen,) = (cosines >= numpy.maximum(least - _ROUNDED_AWAY, _LEAST_COSINE)).nonzero()
+            found = zip(cosines[chosen].tolist(), ids[chosen].tolist(), strict=True)
+        ordered = sorted([(-round(cosine, PLACES), chunk_id) for cosine, chunk_id in found])
+        return [(chunk_id, -cosine) for cosine, chunk_id in ordered[:limit]]
 
     def mean_cosine(self, space: VectorChanges, query: bytes) -> float:
         """Return the mean over all chunks; 0 without any."""
@@ -254,7 +254,7 @@ class MatrixEngine:
 
     def cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, float]:
         """Return the largest cosine of each chunk. A chunk without a vector is left out."""
-        owners, cosines = _keep_best(*self._compare_some(space, query, ids))
+        owners, cosines = self._keep_best(*self._compare_some(space, query, ids))
         return dict(zip(owners.tolist(), cosines.tolist(), strict=True))
 
     def vector_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
@@ -295,6 +295,15 @@ class MatrixEngine:
         known = (cosines.astype(numpy.float64).round(PLACES) * _GAIN).round(PLACES).clip(-1.0, 1.0).tolist()
         ends = list(accumulate([len(blob) // width for blob in blobs.values()]))
         return {chunk_id: known[start:end] for chunk_id, start, end in zip(blobs, [0, *ends], ends, strict=False)}
+
+    def _keep_best(self, ids: Any, cosines: Any) -> tuple[Any, Any]:
+        """Return each chunk once, with the largest cosine of its rows."""
+        if self._is_single:
+            return ids, cosines
+        numpy = self._numpy
+        is_first = numpy.ones(len(ids), bool)
+        numpy.not_equal(ids[1:], ids[:-1], out=is_first[1:])
+        return ids[is_first], numpy.maximum.reduceat(cosines, numpy.flatnonzero(is_first))
 
     def _read_query(self, query: bytes) -> Any:
         """Return a query as whole numbers: their products with signed bytes have no rounding, in any engine."""
@@ -343,7 +352,9 @@ class MatrixEngine:
     def _find_rows(self, ids: Any) -> Any:
         """Return the places of all rows of chunks, chunk by chunk."""
         numpy, known = self._numpy, self._ids[: self._count]
-        firsts = numpy.searchsorted(known, ids)
+        firsts = known.searchsorted(ids)
+        if self._is_single and len(known):
+            return firsts[known.take(firsts, mode="clip") == ids]
         counts = numpy.searchsorted(known, ids, "right") - firsts
         return numpy.repeat(firsts - numpy.cumsum(counts) + counts, counts) + numpy.arange(counts.sum())
 
@@ -355,7 +366,7 @@ class MatrixEngine:
             return
         revision, removed, newer = changed
         if removed is None:
-            self._count, self._dead = 0, self._dead[:0]
+            self._count, self._dead, self._is_single = 0, self._dead[:0], True
             self._reserve(space.count())
         elif removed:
             places = self._find_rows(self._numpy.array(removed, self._numpy.int64))
@@ -382,6 +393,7 @@ class MatrixEngine:
         numpy = self._numpy
         # The rows of one chunk are told apart by their order, of which there are as many as before.
         first_of = numpy.searchsorted(ids, ids)
+        self._is_single = self._is_single and bool((ids[1:] > ids[:-1]).all())
         known = self._ids[: self._count]
         places = numpy.searchsorted(known, ids) + numpy.arange(len(ids)) - first_of
         is_there = places < numpy.searchsorted(known, ids, "right")
@@ -436,15 +448,6 @@ class MatrixEngine:
                 held[kept : kept + len(chosen)] = held[chosen]
             kept += len(chosen)
         self._count, self._dead = kept, self._dead[:0]
-
-
-def _keep_best(ids: Any, cosines: Any) -> tuple[Any, Any]:
-    """Return each chunk once, with the largest cosine of its rows."""
-    import numpy
-
-    is_first = numpy.ones(len(ids), bool)
-    numpy.not_equal(ids[1:], ids[:-1], out=is_first[1:])
-    return ids[is_first], numpy.maximum.reduceat(cosines, numpy.flatnonzero(is_first))
 
 
 def _is_among(numbers: Any, ordered: Any) -> Any:

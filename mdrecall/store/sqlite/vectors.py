@@ -13,12 +13,11 @@ import threading
 import weakref
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import apsw
 
@@ -350,6 +349,7 @@ class VecEngine:
 
 
 Engine: TypeAlias = shared.MatrixEngine | VecEngine
+_T = TypeVar("_T")
 
 
 def find_library() -> str:
@@ -441,38 +441,32 @@ class SqliteVectors:
             return next((str(value) for (value,) in found), "")
 
     def engine(self, space: StoredSpace) -> tuple[str, str]:
-        with self._searching(space) as (engine, _):
-            return engine.name, self._problem
+        return self._search(space, lambda engine, _: (engine.name, self._problem))
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
-        with self._searching(space) as (engine, tables):
-            return engine.nearest(tables, query, limit)
+        return self._search(space, lambda engine, tables: engine.nearest(tables, query, limit))
 
     def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
-        with self._searching(space) as (engine, tables):
-            return engine.mean_cosine(tables, query), tables.count()
+        return self._search(space, lambda engine, tables: (engine.mean_cosine(tables, query), tables.count()))
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
-        with self._searching(space) as (engine, tables):
-            return engine.cosines(tables, query, ids)
+        return self._search(space, lambda engine, tables: engine.cosines(tables, query, ids))
 
     def vector_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        with self._searching(space) as (engine, tables):
-            return engine.vector_cosines(tables, query, ids)
+        return self._search(space, lambda engine, tables: engine.vector_cosines(tables, query, ids))
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         with self._file.reading() as db:
             return find_vectors(db, space.id, ids) if sql.is_stored(db, space.id) else {}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        with self._searching(space) as (engine, tables):
-            return engine.passage_cosines(tables, query, ids)
+        return self._search(space, lambda engine, tables: engine.passage_cosines(tables, query, ids))
 
-    @contextmanager
-    def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
+    def _search(self, space: StoredSpace, act: Callable[[Engine, SpaceRows], _T]) -> _T:
+        """Return what ``act`` finds with the engine of a space and its tables."""
         with self._file.reading() as db:
             tables = SpaceRows(self._file, db, space.id)
-            if all(each.id != space.id for each in self._file.recall(db, _read_spaces)):
+            if space.id not in [each.id for each in self._file.recall(db, _read_spaces)]:
                 raise explain_replaced(space.space.model)
             with self._lock:
                 key = space.id, space.space.key
@@ -481,7 +475,7 @@ class SqliteVectors:
                 engine = self._engines[key]
             if isinstance(engine, VecEngine):
                 engine.load(db)
-            yield engine, tables
+            return act(engine, tables)
 
     def _choose(self, tables: SpaceRows, dimensions: int) -> Engine:
         if self._library and tables.count() <= _MANY_VECTORS:
