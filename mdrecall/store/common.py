@@ -120,14 +120,12 @@ class TermIndex(Protocol):
 
 def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:
     """Return where each term occurs, in the order of the terms."""
-    words = [term for term in terms if not term.parts and not term.always_prefix]
-    counts = {term: index.count(_want(term)) for term in words}
+    counts = {term: index.count(_want(term)) for term in terms if not term.parts and not term.always_prefix}
     found: dict[Term, Match] = {}
     looked_up: list[Wanted] = []
     rows_so_far = 0
     for term in sorted(terms, key=lambda term: counts.get(term, 0)):
-        count = counts.get(term, 0)
-        wanted = _want(term)
+        count, wanted, meant = counts.get(term, 0), _want(term), term
         if looked_up and rows_so_far + count > ROW_BUDGET:
             found[term] = Match(term, dict.fromkeys(index.find(wanted, looked_up), _PRESENT), count)
             continue
@@ -136,12 +134,10 @@ def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:
         if is_loose:
             wanted = _want_longer(index, term)
             chunks = dict.fromkeys(index.find(wanted), _PRESENT) if wanted[0] else {}
-            if not chunks and (meant := _find_misspelt(index, term)):
-                wanted = (meant,), False
+            if not chunks and (word := _find_misspelt(index, term)):
+                wanted, meant = ((word,), False), term._replace(text=word)
                 chunks = dict.fromkeys(index.find(wanted), _PRESENT)
-                found[term] = Match(term._replace(text=meant), chunks, len(chunks), is_loose)
-        if term not in found:
-            found[term] = Match(term, chunks, max(count, len(chunks)), is_loose)
+        found[term] = Match(meant, chunks, max(count, len(chunks)), is_loose)
         rows_so_far += len(chunks)
         if chunks:
             looked_up.append(wanted)

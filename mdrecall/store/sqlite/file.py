@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -64,7 +64,7 @@ class IndexFile:
         self._retry_at = 0.0
         self._writer: apsw.Connection | None = None
         self._writer_of = -1
-        self._local = threading.local()
+        self._local = _OfThread()
         self._reading = _Reading(self)
         self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
@@ -267,8 +267,7 @@ class IndexFile:
             connect.close(writer)
 
     def _close_own_reader(self) -> None:
-        db: apsw.Connection | None = getattr(self._local, "db", None)
-        if db is not None:
+        if (db := self._local.db) is not None:
             self._local.db = None
             connect.close(db)
 
@@ -340,7 +339,7 @@ class IndexFile:
 
     def recall(self, db: apsw.Connection, read: Callable[[apsw.Connection], _T]) -> _T:
         """Return what a function reads; in a snapshot, what it read in this thread before, if nothing has changed."""
-        if getattr(self._local, "snapshot", None) is not db:
+        if self._local.snapshot is not db:
             return read(db)
         known: dict[object, _T] = self._local.known
         return known[read] if read in known else known.setdefault(read, read(db))
@@ -350,11 +349,9 @@ class IndexFile:
 
     def find_connection(self) -> apsw.Connection:
         """Return the connection of this thread that sees what it has written."""
-        inside: apsw.Connection | None = getattr(self._local, "inside", None)
-        if inside is not None:
-            return inside
-        db: apsw.Connection | None = getattr(self._local, "db", None)
-        if db is not None:
+        if self._local.inside is not None:
+            return self._local.inside
+        if (db := self._local.db) is not None:
             if _is_in_use(db) or (self._is_open() and self._local.generation == self._generation):
                 return db
             self._close_own_reader()
@@ -401,9 +398,8 @@ class IndexFile:
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
         """Give the connection that writes, and hold the write lock."""
-        inside: apsw.Connection | None = getattr(self._local, "inside", None)
-        if inside is not None:
-            yield inside
+        if self._local.inside is not None:
+            yield self._local.inside
             return
         self.open()
         with self.write_lock("writing"):
@@ -421,7 +417,7 @@ class IndexFile:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything that this thread writes inside at once, or nothing; its reads inside see its writes."""
-        if getattr(self._local, "inside", None) is not None:
+        if self._local.inside is not None:
             yield
             return
         with self.writing() as db, transaction(db):
@@ -485,6 +481,17 @@ class IndexFile:
             sidecar_files.delete_all(self.path)
         sidecar_files.sweep(self.path)
         connect.sweep(self.path)
+
+
+class _OfThread(threading.local):
+    """The connections of a thread: to read, to write in a transaction, and to read in a snapshot."""
+
+    db: apsw.Connection | None = None
+    inside: apsw.Connection | None = None
+    snapshot: apsw.Connection | None = None
+    at_end: "_CloseAtEnd"
+    generation = version = -1
+    known: dict[Any, Any]  # What was read of this version, by what has read it.
 
 
 class _Reading:

@@ -10,11 +10,11 @@ import json
 import math
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import apsw
 
@@ -33,6 +33,8 @@ from mdrecall.types.sync import SourceStatus
 if TYPE_CHECKING:
     from mdrecall.interfaces import Indexed
     from mdrecall.types.transcripts import Transcript
+
+_T = TypeVar("_T", bound=Sized)
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
@@ -339,24 +341,23 @@ class _Remembered:
             self._scored[word] = found
         return found
 
-    def keep(self, name: str, read: Callable[[], Any]) -> Any:
+    def keep(self, name: str, read: Callable[[], _T]) -> _T:
         """Return what was read before under a name, else read it; a very long list is not kept."""
-        found = self._kept[name] if name in self._kept else read()
+        found: _T = self._kept[name] if name in self._kept else read()
         if len(found) <= _MOST_LISTED:
             self._kept[name] = found
         return found
 
     def load(self, db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks in the given order. A chunk that no longer exists is left out."""
-        found = {chunk_id: self._loaded[chunk_id] for chunk_id in ids if chunk_id in self._loaded}
-        if missing := [chunk_id for chunk_id in ids if chunk_id not in found]:
+        loaded = self._loaded
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in loaded]:
             for chunk in _load(db, missing):
-                found[chunk.id] = chunk
+                loaded[chunk.id] = chunk
                 self._loaded_chars += len(chunk.text)
-                if self._loaded_chars > _MOST_LOADED_CHARS:
-                    self._loaded, self._loaded_chars = {}, len(chunk.text)
-                self._loaded[chunk.id] = chunk
-        return [found[chunk_id] for chunk_id in ids if chunk_id in found]
+        if self._loaded_chars > _MOST_LOADED_CHARS:
+            self._loaded, self._loaded_chars = {}, 0
+        return [loaded[chunk_id] for chunk_id in ids if chunk_id in loaded]
 
     def rows_with(self, db: apsw.Connection, expression: str) -> int:
         """Return how many rows hold an expression; of a very common one, estimated from the oldest that do."""
@@ -393,7 +394,7 @@ class SqliteChunks:
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         with self._file.reading() as db:
-            return dict(self._recall(db).keep("projects", lambda: list(sql.rows(db, _OF_PROJECTS))))
+            return self._recall(db).keep("projects", lambda: dict(sql.rows(db, _OF_PROJECTS)))
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         with self._file.reading() as db:
@@ -411,10 +412,8 @@ class SqliteChunks:
     def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
         with self._file.reading() as db:
             if isinstance(chosen, str):
-                found = self._recall(db).keep(chosen, lambda: list(sql.rows(db, _OF_SOURCE, (chosen,))))
-            else:
-                found = sql.rows(db, _CHUNKS_OF, (str(list(chosen)),))
-            return [number for (number,) in found]
+                return self._recall(db).keep(chosen, lambda: [row[0] for row in sql.rows(db, _OF_SOURCE, (chosen,))])
+            return [number for (number,) in sql.rows(db, _CHUNKS_OF, (str(list(chosen)),))]
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         with self._file.reading() as db:
@@ -473,9 +472,7 @@ class _SqliteTerms:
         return {chunk_id: rank / divisor for chunk_id, rank in found}
 
     def find(self, wanted: common.Wanted, among: Sequence[common.Wanted] = ()) -> list[int]:
-        query = _render(wanted)
-        if among:
-            query = f"({' OR '.join(map(_render, among))}) AND ({query})"
+        query = f"({' OR '.join(map(_render, among))}) AND ({_render(wanted)})" if among else _render(wanted)
         return [chunk_id for (chunk_id,) in sql.rows(self._db, _PLAIN, (query, common.ROW_BUDGET))]
 
     def terms_with(self, beginning: str) -> Iterator[str]:

@@ -188,6 +188,8 @@ def create_tables(db: apsw.Connection) -> None:
 FRONT_MATTER_MARKS = "(x'50', x'44')"
 # Level 4 compresses notes in 55 µs a chunk; level 6 takes 90 and saves 2 % more.
 _LEVEL, _RAW = 4, -15
+# Most plain texts have fewer bytes; for another, the buffer grows.
+_TEXT_BYTES = 4_096
 _CHECKSUM = struct.Struct("<I")
 
 
@@ -203,13 +205,11 @@ def unpack_text(stored: bytes) -> str:
     """Return a stored text; raise if it is damaged."""
     mark, checksum, plain = stored[:1].lower(), stored[1:5], stored[5:]
     if mark == b"d":
-        decompressor = zlib.decompressobj(_RAW)
         try:
-            plain = decompressor.decompress(plain)
+            # All at once: an object that decompresses in steps takes a third more time.
+            plain = zlib.decompress(plain, _RAW, _TEXT_BYTES)
         except zlib.error as error:
             raise apsw.CorruptError("a text cannot be decompressed") from error
-        if not decompressor.eof:
-            raise apsw.CorruptError("a text cannot be decompressed")
     if _CHECKSUM.pack(zlib.crc32(plain)) != checksum:
         raise apsw.CorruptError("a text is not what its checksum says")
     return str(plain, "utf-8")
