@@ -176,10 +176,9 @@ def _add_up(parts: Sequence[tuple[Mapping[int, float], float]]) -> Mapping[int, 
     if not rows:
         return {}
     # The numbers of chunks lie close together, so a sum for each number between takes less time than to look each up.
-    first = min([int(own.ids[0]) for own, _ in rows])
-    total = numpy.zeros(max([int(own.ids[-1]) for own, _ in rows]) - first + 1)
-    for own, weight in rows:
-        total[own.ids - first] += weight * own.values_of
+    ids = numpy.concatenate([own.ids for own, _ in rows])
+    first = ids.min()
+    total = numpy.bincount(ids - first, numpy.concatenate([weight * own.values_of for own, weight in rows]))
     (places,) = total.nonzero()
     return ChunkRows(places + first, numpy.minimum(total[places], 1.0))
 
@@ -192,10 +191,11 @@ def _to_rows(numpy: Any, values: Mapping[int, float]) -> ChunkRows:
 
 def rank(found: Strengths, limit: int) -> list[Weighted]:
     """Return the best chunks by their terms, and those that tie with the last one."""
-    worth = _largest(found.by_chunk, limit)
-    for entry in found.pick(list(found.identified)):
-        worth[entry.chunk_id] = entry.strength + IDENTIFIER_BONUS * entry.identified
-    return found.pick(_strongest(worth, limit))
+    strength = worth = _largest(found.by_chunk, limit)
+    if identified := found.identified:
+        strength |= {entry.chunk_id: entry.strength for entry in found.pick(list(identified))}
+        worth = {each: value + IDENTIFIER_BONUS * identified.get(each, 0.0) for each, value in strength.items()}
+    return [Weighted(each, strength[each], identified.get(each, 0.0)) for each in _strongest(worth, limit)]
 
 
 def _largest(values: Mapping[int, float], limit: int) -> dict[int, float]:
@@ -214,10 +214,10 @@ def _largest(values: Mapping[int, float], limit: int) -> dict[int, float]:
 def _strongest(strength: Mapping[int, float], limit: int) -> list[int]:
     """Return the strongest chunks and those that tie with the last one: the order of indexing must not decide."""
     least = min(heapq.nlargest(limit, strength.values()), default=math.inf)
-    stronger = sorted([(-value, chunk_id) for chunk_id, value in strength.items() if value > least])
-    equal = sorted([chunk_id for chunk_id, value in strength.items() if value == least])
-    best = [chunk_id for _, chunk_id in stronger] + equal[: limit - len(stronger)]
-    return list(dict.fromkeys((*best, *equal[: -_MAX_TIES * limit - 1 : -1]))) if len(best) == limit else best
+    ordered = sorted([(-value, chunk_id) for chunk_id, value in strength.items() if value >= least])
+    equal = [chunk_id for value, chunk_id in ordered if value == -least]
+    best = [chunk_id for _, chunk_id in ordered[:limit]]
+    return list(dict.fromkeys((*best, *equal[: -_MAX_TIES * limit - 1 : -1])))
 
 
 def mix(words: float, likeness: float | None, vector_weight: float, identified: float = 0.0) -> float:
@@ -305,10 +305,10 @@ def most_promising(
 ) -> list[Weighted]:
     """Return the best chunks by what is known before their text is read, and those that tie with the last one."""
     near = dict(zip(cosines, likenesses(list(cosines.values()), traits), strict=True))
-    worths = [mix(entry.strength, near.get(entry.chunk_id), weight, entry.identified) for entry in entries]
-    ordered = sorted(zip(worths, entries, strict=True), key=lambda pair: (-pair[0], pair[1].chunk_id))
+    # No two entries are of one chunk.
+    ordered = sorted([(-mix(one[1], near.get(one[0]), weight, one[2]), one) for one in entries])
     least = ordered[min(size, len(ordered)) - 1][0] if ordered else 0.0
-    return [entry for worth, entry in ordered if worth >= least]
+    return [one for worth, one in ordered if worth <= least]
 
 
 def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Term] = ()) -> dict[str, float]:
