@@ -106,11 +106,10 @@ class FolderQueue:
 
     def read(self) -> Iterator[tuple[int, int, str]]:
         """Empty the queue and yield each event: its watch, its mask, and the name of the file in the folder."""
-        data = b""
+        data, at = b"", 0
         with suppress(BlockingIOError):
             while read := os.read(self._file, _READ_BYTES):
                 data += read
-        at = 0
         while at < len(data):
             watch, mask, _, length = _EVENT.unpack_from(data, at)
             name = os.fsdecode(data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0"))
@@ -236,11 +235,12 @@ class FollowedFiles:
 
 
 def _identify(root: Root) -> tuple[int, ...]:
-    with suppress(OSError):
-        found = os.lstat(os.path.join(root.folder, root.inside))
-        is_same = found.st_mode, found.st_dev, found.st_ino
-        return (*is_same, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if root.is_file else is_same
-    return ()
+    try:
+        found = os.lstat(f"{root.folder}/{root.inside}")
+    except OSError:
+        return ()
+    is_same = found.st_mode, found.st_dev, found.st_ino
+    return (*is_same, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if root.is_file else is_same
 
 
 def _are_same(before: _Roots, now: _Roots, changed: set[str]) -> bool:

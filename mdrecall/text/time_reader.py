@@ -9,6 +9,7 @@ leave no doubt.
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import repeat
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from mdrecall.patterns import compile_later
@@ -429,12 +430,11 @@ def _hide_quotes(query: str) -> str:
 def _find_all(text: str, keys: list[str], today: int) -> Iterator[_Found]:
     words = _WORD.findall(text.lower()) or [""]
     for key in (_DIGITS, *keys) if _YEAR_DIGITS.search(text) else keys:
-        language = LANGUAGES.get(key, _ENGLISH)
-        for rule in _NUMERIC if key == _DIGITS else language.rules:
+        for rule in _NUMERIC if key == _DIGITS else LANGUAGES[key].rules:
             # To compile a rule takes a millisecond, and most of them cannot match.
-            if any(word.endswith(_needs(key, rule.kind)) for word in words):
+            if any(map(str.endswith, words, repeat(_needs(key, rule.kind)))):
                 for match in _compile(key, rule.pattern).finditer(text):
-                    if found := _Reading(match, language, today, rule.offset).read(rule.kind):
+                    if found := _Reading(match, LANGUAGES.get(key, _ENGLISH), today, rule.offset).read(rule.kind):
                         yield *match.span(), found
 
 
