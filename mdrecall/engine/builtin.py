@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
@@ -136,14 +136,10 @@ class BuiltinBackend:
 
         A search of conversations alone may look for what was just said in one.
         """
-        everything = request.source == "sessions"
-
-        def catch_up() -> RefreshResult:
-            refresh = self._refresh.catch_up
-            return self._repair(lambda: refresh(request.progress, request.session_key, everything=everything))
-
-        result = catch_up()
-        return catch_up() if result.is_hindered else result
+        asked, everything = (request.progress, request.session_key), request.source == "sessions"
+        catch_up = partial(self._refresh.catch_up, *asked, everything=everything)
+        result = self._repair(catch_up)
+        return self._repair(catch_up) if result.is_hindered else result
 
     def _index_issues(self, known: tuple[Issue, ...]) -> tuple[Issue, ...]:
         """Return what is wrong with the index file, apart from what is known already."""

@@ -100,9 +100,11 @@ class TimeSearch(NamedTuple):
         if not name or (not is_path and self.chunks.count() > _MAX_SCANNED_CHUNKS):
             return []
         stem = drop_ending(name.rsplit("/", 1)[-1])
-        documents = self._documents()
-        folded = fold("\0".join([document.path for document in documents])).split("\0")
-        alike = (document for document, path in zip(documents, folded, strict=True) if stem in path)
+        documents = self.chunks.list_documents()
+        folded = fold("\0".join([document.path for document in documents]))
+        # Few names are a file's, so most of them are looked for in one text only.
+        each = zip(documents, folded.split("\0"), strict=True) if stem in folded else ()
+        alike = self._filter([document for document, path in each if stem in path])
         named = ((naming.file_bonus(document.path), document) for document in alike)
         best = sorted((-bonus, document.path, document.id) for bonus, document in named if bonus)
         return [chunk for *_, number in best[:_MAX_NAMED] for chunk in self.chunks.chunks_of([number])[:_NAMED_CHUNKS]]
@@ -138,7 +140,10 @@ class TimeSearch(NamedTuple):
     def _documents(self, times: QueryTimes | None = None, before: int = 0) -> list[StoredDocument]:
         """Return the documents that may be seen; with ``times``, those of their days and of as many days before."""
         days = None if times is None else [(one.first - before, one.last) for one in times.ranges]
-        documents = self.chunks.list_documents(days)
+        return self._filter(self.chunks.list_documents(days))
+
+    def _filter(self, documents: list[StoredDocument]) -> list[StoredDocument]:
+        """Return the documents that may be seen."""
         if self.only:
             documents = [document for document in documents if self.only.has(document.path, document.fields.tags)]
         return [each for each in documents if self.source in (None, each.source) and self._is_visible(each)]

@@ -227,13 +227,11 @@ class VectorSearcher:
         """Yield what can answer, best first: complete spaces of the embedders, older complete ones, incomplete ones."""
         stored = self._vectors.spaces()
         own = [(embedder, space_of(embedder.embedder).find_in(stored)) for embedder in self._embedders]
-        for embedder, space in own:
-            if space and space.was_filled:
-                yield space, embedder
-        for space in stored:
-            is_own = any(space == mine for _, mine in own)
-            if space.was_filled and not is_own and (older := self._embedder_for(space.space)):
-                yield space, older
+        yield from ((space, embedder) for embedder, space in own if space and space.was_filled)
+        for other in stored:
+            is_own = any(other == mine for _, mine in own)
+            if other.was_filled and not is_own and (older := self._embedder_for(other.space)):
+                yield other, older
         for embedder, space in own:
             if space and not space.was_filled and space.has_vectors:
                 yield space, embedder
