@@ -162,15 +162,11 @@ def answer_search(found: SearchAnswer, corpus: str | None, settings: Settings, s
     results = [result_to_json(each) | {"snippet": text} for each, text in zip(found, kept, strict=False)]
     for result in results if not is_cited else ():
         del result["citation"]
-    details = answer_to_json(found, results) | {"citations": mode}
-    details["provider"] = found.provider or "none"
+    details = answer_to_json(found, results) | {"citations": mode, "provider": found.provider or "none"}
     details["corpus"] = [corpus] if corpus in ("memory", "sessions") else list_corpora(settings, found.backend)
     if action := toolset.action_for_answer(found):
         details["action"] = action
-    if is_cut:
-        details["truncated"] = True
-    if results:
-        details["notice"] = NOTICE
+    details |= ({"truncated": True} if is_cut else {}) | ({"notice": NOTICE} if results else {})
     return toolset.answer(details, plain=format_search(details))
 
 

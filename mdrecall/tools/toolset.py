@@ -314,6 +314,10 @@ def to_valid_text(value: Any) -> Any:
     """Return a value with every character that UTF-8 cannot write, as in a broken file name, replaced by a mark."""
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+    with suppress(TypeError, ValueError, RecursionError):
+        # Nearly every value can be written. To look at each part of an answer takes ten times as long.
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
     if isinstance(value, dict):
         return {to_valid_text(name): to_valid_text(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
