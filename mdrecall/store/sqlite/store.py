@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
-from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import apsw
@@ -467,8 +467,9 @@ class _SqliteTerms:
             # Another thread may still be importing it.
             import numpy
 
-            pairs = numpy.fromiter(chain.from_iterable(found), numpy.float64, 2 * len(found)).reshape(-1, 2)[::-1]
-            return ChunkRows(pairs[:, 0].astype(numpy.int64), pairs[:, 1] / divisor)
+            ids = numpy.fromiter(map(itemgetter(0), found), numpy.int64, len(found))
+            ranks = numpy.fromiter(map(itemgetter(1), found), numpy.float64, len(found))
+            return ChunkRows(ids[::-1], ranks[::-1] / divisor)
         return {chunk_id: rank / divisor for chunk_id, rank in found}
 
     def find(self, wanted: common.Wanted, among: Sequence[common.Wanted] = ()) -> list[int]:
