@@ -57,7 +57,7 @@ STAGES: tuple[Stage, ...] = (
     prefer_newest,  # "latest", "still": the newest of near equals first
     stages.rerank_candidates,  # if configured: a model reads the best with the query and has the last word
     stages.drop_low_reranked,  # the minimum score of the request, on the reranker's scale
-    prefer_current,  # what replaces another line comes before it
+    prefer_current,  # what replaces the line of the first result comes before it
     trust_leader,  # what stands alone is surer
     stages.limit_results,  # as many as were asked for
     explain_results,  # on request: why each result has its score and its place

@@ -8,7 +8,7 @@ A line that was replaced stays a result, because people may want to know what wa
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, product
 from typing import TypeAlias
 
@@ -197,7 +197,7 @@ def _words(text: str) -> set[str]:
 
 # Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work. A line
 # that replaces one of the first results may be far below, because it says less: "switched from Trello to Linear".
-_MAX_CHANGED, _MAX_COMPARED, _MAX_SENTENCES = 2, 14, 8
+_MAX_COMPARED, _MAX_SENTENCES = 14, 8
 # At most this many sentences are read for their claims. In 380 searches that read more, nearly all further changes were
 # pairs by chance; with 16, the notebook's newest line came first as often as without a bound, with 10 less often.
 _MAX_CLAIMS = 20
@@ -237,7 +237,7 @@ class _Said:
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Put a line that replaces another one before it, and what the notes mark as replaced below its equals.
+    """Put a line that replaces the first one before it, and what the notes mark as replaced below its equals.
 
     A query that names a time asks for what held then: the newest value of that time comes first.
     """
@@ -278,48 +278,56 @@ def _naming_of(entry: Candidate) -> tuple[float, float]:
 
 
 def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
-    """Move the statement that holds before the one that it changes, let it count as much, and tell what was before."""
+    """Put what holds before the first entry if it changes that one, let it count as much, and tell what was before."""
+    asked = _list_asked(context)
+    find = _make_finder(asked, context.text)
+    if not (best := find(entries[0])).sentences:
+        return entries
+    said = [best, *map(find, entries[1:])]
+    read = Memo[tuple[str, ...], Claim | None](lambda one: read_claim(*one) if len(read) < _MAX_CLAIMS else None)
+    stems = [term.text[:-1] if len(term.text) > _SURE_CHARS else term.text for term in asked]
+    at, last_day = 1, max((one.last for one in context.times.ranges), default=None)
+    while at < len(said):
+        best, other = said[0], said[at]
+        newer, older = (other, best) if is_newer(other.place, best.place) else (best, other)
+        is_comparable = bool(other.sentences) and is_newer(newer.place, older.place)
+        change = _compare(older, newer, context.text, read, stems) if is_comparable else None
+        at += 1
+        if not change:
+            continue
+        if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
+            holds, told = older, older
+        else:
+            holds, told = newer, _tell_before(newer, older, change)
+        if holds is best:
+            said[0] = told
+        else:
+            # It may itself be older than another; each step brings another day to the first place.
+            said.remove(other)
+            said.insert(0, told.with_entry(_count_as_much(told.entry, best.entry)))
+            at = 1
+    return [one.entry for one in said]
+
+
+def _list_asked(context: RankingContext) -> list[Term]:
+    """Return the terms of a query that tell what it is about."""
     # No line needs the words of a time to state what held then.
     timed = _words(" ".join(context.text[start:end] for start, end in context.times.spans))
     asked = [match.term for match in context.matches if not match.term.stop and match.term.surface not in timed]
     # Nor does it need to say *cost* to name a price.
-    asked = [term for term in asked if not term.surface.startswith(_PRICES)] or asked
+    return [term for term in asked if not term.surface.startswith(_PRICES)] or asked
+
+
+def _make_finder(asked: Iterable[Term], query: str) -> Callable[[Candidate], _Said]:
+    """Return what finds the sentences of a candidate that are about these terms of a query."""
     # A line that says where somebody moved answers where they live.
-    fold_text = fold_homes if fold_homes(context.text) != fold(context.text) else fold
+    fold_text = fold_homes if fold_homes(query) != fold(query) else fold
     words = (term.text if fold_text is fold else fold_homes(term.surface) for term in asked)
     beginnings = sorted({word[:_SURE_CHARS] for word in words})
     # To look for beginnings of words costs less than to read claims, and most queries have no two to compare.
     is_spaced = not any(map(is_unspaced, "".join(beginnings)))
     least = min((len(beginnings) + 2) // 3, _MOST_HELD) if is_spaced else 1
-    said = [_find_sentences(entry, beginnings, least, fold_text) for entry in entries]
-    if sum(bool(one.sentences) for one in said) < 2:
-        return entries
-    read = Memo[tuple[str, ...], Claim | None](lambda one: read_claim(*one) if len(read) < _MAX_CLAIMS else None)
-    stems = [term.text[:-1] if len(term.text) > _SURE_CHARS else term.text for term in asked]
-    place, last_day = 0, max((one.last for one in context.times.ranges), default=None)
-    while place < min(len(said), _MAX_CHANGED):
-        for at in range(place + 1, len(said)):
-            one, other = said[place], said[at]
-            if not (one.sentences and other.sentences):
-                continue
-            newer, older = (other, one) if is_newer(other.place, one.place) else (one, other)
-            change = _compare(older, newer, context.text, read, stems) if is_newer(newer.place, older.place) else None
-            if not change:
-                continue
-            if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
-                first, told = older, older
-            else:
-                first, told = newer, _tell_before(newer, older, change)
-            if first is one:
-                said[place] = told
-            else:
-                # The lifted one may itself be older than another; each step brings another day to this place.
-                del said[at]
-                said.insert(place, told.with_entry(_count_as_much(told.entry, one.entry)))
-                break
-        else:
-            place += 1
-    return [one.entry for one in said]
+    return partial(_find_sentences, beginnings=beginnings, least=least, fold_text=fold_text)
 
 
 def _tell_before(newer: _Said, older: _Said, change: Change) -> _Said:
