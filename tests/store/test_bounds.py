@@ -97,8 +97,9 @@ def test_chunks_that_were_loaded_are_read_again_only_beyond_a_limit(
     usual = index.load(1)
     monkeypatch.setattr("mdrecall.store.sqlite.store._MOST_LOADED_CHARS", 100)
     index.load(2, 3, 4)
-    assert index.load(4) == usual
-    assert index.load(1) == usual + 1
+    assert index.load(1, 4) == usual
+    assert index.load(5) == usual + 1
+    assert index.load(4) == usual + 1
 
 
 @pytest.mark.parametrize("most_exact", [100_000, 100])

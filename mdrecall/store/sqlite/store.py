@@ -351,12 +351,13 @@ class _Remembered:
     def load(self, db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks in the given order. A chunk that no longer exists is left out."""
         loaded = self._loaded
-        if missing := [chunk_id for chunk_id in ids if chunk_id not in loaded]:
-            for chunk in _load(db, missing):
-                loaded[chunk.id] = chunk
-                self._loaded_chars += len(chunk.text)
-        if self._loaded_chars > _MOST_LOADED_CHARS:
-            self._loaded, self._loaded_chars = {}, 0
+        missing = [chunk_id for chunk_id in ids if chunk_id not in loaded]
+        if missing and self._loaded_chars > _MOST_LOADED_CHARS:
+            loaded, missing, self._loaded_chars = {}, list(ids), 0
+            self._loaded = loaded
+        for chunk in _load(db, missing) if missing else ():
+            loaded[chunk.id] = chunk
+            self._loaded_chars += len(chunk.text)
         return [loaded[chunk_id] for chunk_id in ids if chunk_id in loaded]
 
     def rows_with(self, db: apsw.Connection, expression: str) -> int:
