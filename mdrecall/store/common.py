@@ -11,9 +11,8 @@ from itertools import chain, islice
 from typing import Protocol, TypeAlias
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.text.annotations import pack_values, unpack_marks
+from mdrecall.text.annotations import pack_values, unpack_fields, unpack_marks
 from mdrecall.text.days import ms_of_day, note_day
-from mdrecall.text.notes import unpack_fields
 from mdrecall.text.words import JOINERS
 from mdrecall.types.documents import (
     PART_MARK,

@@ -16,7 +16,7 @@ from typing import Any
 
 from mdrecall.patterns import compile_later
 from mdrecall.text.markdown import read_lines
-from mdrecall.types.documents import NO_MARKS, Fields, Marks, Origin
+from mdrecall.types.documents import NO_FIELDS, NO_MARKS, Fields, Link, Marks, Origin
 
 #: The project of an entry whose annotation cannot be read: no search may guess whose it is.
 BROKEN_PROJECT = "?"
@@ -127,6 +127,16 @@ def unpack_marks(stored: str) -> Marks:
     said: dict[str, Any] = json.loads(stored)
     said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     return Marks(**{name: value for name, value in said.items() if name in Marks._fields})
+
+
+def unpack_fields(stored: str) -> Fields:
+    """Return stored fields. What a newer version may have added is ignored."""
+    if not stored:
+        return NO_FIELDS
+    said: dict[str, Any] = json.loads(stored)
+    links = tuple(Link(*link) for link in said.get("links", ()))
+    names = {name: tuple(said.get(name, ())) for name in ("tags", "aliases")}
+    return Fields(title=said.get("title", ""), links=links, **names)
 
 
 def normalise_project(key: str) -> str:

@@ -7,13 +7,12 @@ A link names a note by its path, by its file name with or without ``.md``, by an
 leave out the first folders. Of several notes of one name, the one nearest to the linking note is meant.
 """
 
-import json
 import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, WISHES_FILE, compile_later, drop_ending
 from mdrecall.text.annotations import (
@@ -226,16 +225,6 @@ def read_front_matter(text: str) -> tuple[dict[str, list[str]], int]:
             written[key][-1] += f" {bare}"
     values = {key: [value for one in parts for value in _read_values(one)] for key, parts in written.items()}
     return values, end + 1
-
-
-def unpack_fields(stored: str) -> Fields:
-    """Return stored fields. What a newer version may have added is ignored."""
-    if not stored:
-        return NO_FIELDS
-    said: dict[str, Any] = json.loads(stored)
-    links = tuple(Link(*link) for link in said.get("links", ()))
-    names = {name: tuple(said.get(name, ())) for name in ("tags", "aliases")}
-    return Fields(title=said.get("title", ""), links=links, **names)
 
 
 def _read_body(text: str, skipped: int) -> tuple[list[str], tuple[Link, ...]]:

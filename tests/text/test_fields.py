@@ -2,8 +2,8 @@
 
 import pytest
 
-from mdrecall.text.annotations import pack_values
-from mdrecall.text.notes import LinkTable, NoteLink, read_fields, unpack_fields
+from mdrecall.text.annotations import pack_values, unpack_fields
+from mdrecall.text.notes import LinkTable, NoteLink, read_fields
 from mdrecall.types.documents import NO_FIELDS, Fields, Link
 
 FRONT_MATTER = [
