@@ -8,12 +8,11 @@ digest of what precedes the last part, is the same. Otherwise the transcript is 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
 from mdrecall.engine.indexer import FileChanges, FileState, SyncWork
 from mdrecall.errors import BUGS, FileMissing, ReadError
-from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.notes.repository import project_of
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.annotations import least_trusted
@@ -22,6 +21,9 @@ from mdrecall.text.words import Analyser
 from mdrecall.types.documents import Chunk, Document, IndexedChunk, Issue, Listing, Marks, Stamp, part_path
 from mdrecall.types.sync import FileChange, ProgressCallback, Stop, SyncReport, never
 from mdrecall.types.transcripts import PASTED, Transcript, TranscriptRecord
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 
 #: A part is indexed as a whole when a transcript grows, so it is small; but each part is a document of the index.
 _CHUNKS_PER_PART = 6
@@ -50,8 +52,8 @@ class TranscriptIndexer:
 
     def __init__(
         self,
-        documents: DocumentWriter,
-        source: TranscriptReader,
+        documents: "DocumentWriter",
+        source: "TranscriptReader",
         size: Chunking,
         analyser: Analyser,
         *,
@@ -206,7 +208,7 @@ class TranscriptIndexer:
         return True
 
     def _parts(
-        self, opened: OpenTranscript, known: Transcript, issues: list[Issue]
+        self, opened: "OpenTranscript", known: Transcript, issues: list[Issue]
     ) -> Iterator[tuple[_Part, int, bool]]:
         """Yield the parts from the last known one on, with the offset where each ends and True for the last."""
         part = _Part(known.tail, known.record, [])
@@ -223,18 +225,15 @@ class TranscriptIndexer:
                 part.messages.append(message)
                 chars += len(message.line) + 1
             if record.end is not None:
-                end = record.end
-                size += record.size
+                end, size = record.end, size + record.size
         yield part, end, True
 
     def _split(self, record: TranscriptRecord) -> Iterator[TranscriptRecord]:
         """Yield a message as it is indexed: what the person has pasted is not theirs."""
-        if not record.pasted:
-            yield record
-            return
-        if record.own:
-            yield record._replace(text=record.own)
-        yield record._replace(speaker=PASTED, text=record.pasted, origin="untrusted")
+        if record.own or not record.pasted:
+            yield record._replace(text=record.own) if record.pasted else record
+        if record.pasted:
+            yield record._replace(speaker=PASTED, text=record.pasted, origin="untrusted")
 
     def _document(self, path: str, part: _Part, number: int, stamp: Stamp) -> tuple[Document, list[IndexedChunk]]:
         import hashlib
@@ -283,7 +282,7 @@ def _is_known(known: Transcript | None, stamp: Stamp) -> bool:
     return known is not None and (known.size, known.mtime_ns, known.inode) == (stamp[0], stamp[1], stamp[3])
 
 
-def _has_only_grown(opened: OpenTranscript, known: Transcript) -> bool:
+def _has_only_grown(opened: "OpenTranscript", known: Transcript) -> bool:
     """True if a transcript has grown since it was indexed and, as far as its seal tells, is otherwise the same."""
     size, _, _, inode = opened.stamp
     return inode == known.inode and size > known.size and opened.seal(known.tail) == known.seal

@@ -113,7 +113,7 @@ class Silenced:
     def holds(self, text: str) -> bool:
         """True if a text holds one that is silenced."""
         units = _split(text) if self.lines else []
-        hashes = {*_hash_runs(self._settings, units, len(units))}
+        hashes = {*_hash_runs(self._settings, units, len(units))} if units else set[str]()
         return any(2 * len(hashes.intersection(runs.split())) >= len(runs.split()) > 0 for runs in self.lines)
 
     def hide(self, text: str) -> str:

@@ -16,14 +16,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall import platform
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.config.workspace import HOSTS_FILE
 from mdrecall.errors import FileMissing, PathOutside, QueryError, ReadError, SessionsError
-from mdrecall.interfaces import OpenTranscript
 from mdrecall.notes.opening import stamp_of
 from mdrecall.notes.repository import find_main_root, find_root
 from mdrecall.notes.tombstones import TombstoneFiles, open_masks, open_tombstones
@@ -35,6 +34,9 @@ from mdrecall.sessions.jsonl import OpenJsonl
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types.documents import Issue, Listing, SourceName, Stamp
 from mdrecall.types.transcripts import Conversation, TranscriptRecord
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import OpenTranscript
 
 #: The hosts whose conversations can be read.
 HOST_NAMES = (*(row.name for row in HOSTS), OPENCODE)
@@ -257,7 +259,7 @@ class HostConversation(NamedTuple):
     session: str
     about: About
     stamp: Stamp
-    open: Callable[[], AbstractContextManager[OpenTranscript]]
+    open: Callable[[], AbstractContextManager["OpenTranscript"]]
     folder: str
     """The folder that its file is in."""
 
@@ -320,16 +322,13 @@ class HostTranscripts:
         host, session = self._split(path)
         found = self._found.get(path)
         about = found.about if found and found.about != About() else self._state.read_about(host, session)
-        return Conversation(
-            session, path, stamp[0], stamp[1] / 1e9, False, host, about.folder, about.branch, about.title
-        )
+        shown = about.folder, about.branch, about.title
+        return Conversation(session, path, stamp[0], stamp[1] / 1e9, False, host, *shown)
 
-    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager["OpenTranscript"]:
         """Open a conversation by its path. Tools are never among what it gives."""
         self._split(path)
-        if path not in self._found:
-            self.scan()
-        if path not in self._found:
+        if path not in self._found and path not in self.scan().stamps:
             raise FileMissing(f"There is no transcript {path}.", path=path)
         return self._found[path].open()
 
@@ -422,7 +421,7 @@ def _list_jsonl(
 
 
 @contextmanager
-def _open_live(row: HostFiles, root: str, path: str) -> Iterator[OpenTranscript]:
+def _open_live(row: HostFiles, root: str, path: str) -> Iterator["OpenTranscript"]:
     with hosts.open_host_file(row, root, path, shown=os.path.join(root, path)) as opened:
         yield opened.file
 

@@ -48,10 +48,7 @@ def list_roots(settings: Settings) -> Iterator[Root]:
     for host, wanted in HostState(settings.agent_folder).list_followed().items():
         # A folder may vanish meanwhile.
         with suppress(OSError):
-            for root in _list_host(host, wanted, cache, settings.workspace):
-                place = os.path.join(root.folder, root.inside)
-                if os.path.exists(place) and not os.path.islink(place):
-                    yield root
+            yield from _list_host(host, wanted, cache, settings.workspace)
     cache.save()
 
 
@@ -59,7 +56,7 @@ def _list_host(host: str, wanted: FollowedHost, cache: AboutCache, workspace: st
     own, repository = _KEPT.get(host, ((), ()))
     for name in own:
         about = "" if (host, name) == ("codex", _MEMORIES) else None
-        yield _make_root(host, os.path.dirname(wanted.root), name, about, "agent" if name == _MEMORIES else "")
+        yield from _find_root(host, os.path.dirname(wanted.root), name, about, "agent" if name == _MEMORIES else "")
     row = find_host_files(host)
     for folder, at in _find_places(host, wanted, cache):
         main = find_main_root(find_root(folder)) or folder
@@ -67,15 +64,18 @@ def _list_host(host: str, wanted: FollowedHost, cache: AboutCache, workspace: st
             # Worktrees may share the memory of their repository, or have one each.
             for name, about in ((os.path.relpath(at, wanted.root), folder), (make_folder_name(main), main)):
                 place = os.path.join(wanted.root, name.split(os.sep)[0])
-                yield _make_root(host, place, "memory", about, "agent")
+                yield from _find_root(host, place, "memory", about, "agent")
         for name in repository if main != workspace else ():
             # A repository may be a clone, and its files the words of others.
-            yield _make_root(host, main, name, main, "untrusted")
+            yield from _find_root(host, main, name, main, "untrusted")
 
 
-def _make_root(host: str, folder: str, inside: str, project: str | None, origin: Origin) -> Root:
-    prefix = f"hosts/{host}/{name_project(project) if project else '~'}"
-    return Root(folder, inside, inside.endswith(NOTE_ENDING), None, prefix, True, project=project, origin=origin)
+def _find_root(host: str, folder: str, inside: str, project: str | None, origin: Origin) -> Iterator[Root]:
+    """Yield a root if it exists. To name its project loads a library of hashes, as slow as all else that is read."""
+    place = os.path.join(folder, inside)
+    if os.path.exists(place) and not os.path.islink(place):
+        prefix = f"hosts/{host}/{name_project(project) if project else '~'}"
+        yield Root(folder, inside, inside.endswith(NOTE_ENDING), None, prefix, True, project=project, origin=origin)
 
 
 def _find_places(host: str, wanted: FollowedHost, cache: AboutCache) -> list[tuple[str, str]]:

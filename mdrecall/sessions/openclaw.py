@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, PathOutside, ReadError, install_command
-from mdrecall.interfaces import OpenTranscript
 from mdrecall.patterns import compile_later
 from mdrecall.sessions.host_conversations import HOST_NAMES
 from mdrecall.sessions.hosts import list_below
@@ -27,6 +26,9 @@ from mdrecall.sessions.openclaw_events import CHAT_WORDS, EventParser, Turn, beg
 from mdrecall.sessions.visibility import Rules, may_be_shared
 from mdrecall.types.documents import Issue, Listing, SourceName, Stamp
 from mdrecall.types.transcripts import Conversation, TranscriptRecord
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import OpenTranscript
 
 _FOLDER = "sessions"
 _PREFIX, _ENDING, _RESET = "sessions/", ".jsonl", ".jsonl.reset."
@@ -235,7 +237,7 @@ class OpenClawTranscripts:
             participants=self._participants.get(window.key, ()),
         )
 
-    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager["OpenTranscript"]:
         """Open a conversation by its path."""
         session = self._session_of(path)
         if session and self._database and (self._prefix != _PREFIX or session in self._known.windows):

@@ -7,11 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
-from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.sessions.host_conversations import HostTranscripts, is_host_path
 from mdrecall.sessions.openclaw import OpenClawTranscripts, read_rules
@@ -22,7 +21,10 @@ from mdrecall.types.documents import Listing, SourceName, Stamp
 from mdrecall.types.search import ReadResult, Visible
 from mdrecall.types.transcripts import Conversation, MessagePage, TranscriptRecord
 
-MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
+if TYPE_CHECKING:
+    from mdrecall.interfaces import OpenTranscript, TranscriptReader
+
+MakeReader: TypeAlias = "Callable[[Settings], TranscriptReader]"
 
 #: One line for each format. If two readers own a path, the first one reads it.
 READERS: tuple[MakeReader, ...] = (HostTranscripts.from_settings, OpenClawTranscripts.from_settings)
@@ -40,7 +42,7 @@ class Transcripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, readers: Sequence[TranscriptReader], forgotten: TombstoneFiles | None = None) -> None:
+    def __init__(self, readers: Sequence["TranscriptReader"], forgotten: TombstoneFiles | None = None) -> None:
         """``forgotten`` says which conversations are left out, as if they were not there."""
         self._readers = tuple(readers)
         self._forgotten = forgotten
@@ -77,13 +79,13 @@ class Transcripts:
         return self._owner(path).describe(path, stamp)
 
     @contextmanager
-    def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> Iterator["OpenTranscript"]:
         """Open a transcript by its path; what was forgotten of it is masked."""
         forgotten = self._load_forgotten()
         with self._owner(path).open(path, with_tools=with_tools) as opened:
             yield _UnforgottenTranscript(opened, path, forgotten) if forgotten.has_sessions else opened
 
-    def _owner(self, path: str) -> TranscriptReader:
+    def _owner(self, path: str) -> "TranscriptReader":
         for reader in self._readers:
             if reader.owns(path):
                 return reader
@@ -93,13 +95,9 @@ class Transcripts:
 class _UnforgottenTranscript:
     """A transcript without what was forgotten, while it is open."""
 
-    def __init__(self, opened: OpenTranscript, path: str, forgotten: Tombstones) -> None:
-        self._opened = opened
-        self._path = path
-        self._forgotten = forgotten
-        self.stamp = opened.stamp
-        self.records_after = opened.records_after
-        self.seal = opened.seal
+    def __init__(self, opened: "OpenTranscript", path: str, forgotten: Tombstones) -> None:
+        self._opened, self._path, self._forgotten = opened, path, forgotten
+        self.stamp, self.records_after, self.seal = opened.stamp, opened.records_after, opened.seal
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield every record from an offset on."""
@@ -107,13 +105,13 @@ class _UnforgottenTranscript:
             yield self._forgotten.mask_record(record, self._path)
 
 
-def list_conversations(reader: TranscriptReader) -> list[Conversation]:
+def list_conversations(reader: "TranscriptReader") -> list[Conversation]:
     """Return every transcript, the last changed first."""
     found = [reader.describe(path, stamp) for path, stamp in reader.scan().stamps.items()]
     return sorted(found, key=lambda entry: (-entry.changed_s, entry.path))
 
 
-def find_conversation(reader: TranscriptReader, session: str) -> Conversation:
+def find_conversation(reader: "TranscriptReader", session: str) -> Conversation:
     """Return the transcript of a session given by its id, file name or path. Raise ``FileMissing`` if there is none."""
     listing = reader.scan()
     if path := reader.find(session, listing):
@@ -126,7 +124,7 @@ def _missing(session: str, which: str = "") -> FileMissing:
     return FileMissing(f"There is no transcript {session}{which}.", path=session, hint=hint)
 
 
-def find_visible(settings: Settings, reader: TranscriptReader, session_key: str, session: str = "") -> Visible:
+def find_visible(settings: Settings, reader: "TranscriptReader", session_key: str, session: str = "") -> Visible:
     """Return what a conversation may see; with ``session``, a session key or id, only of that one."""
     found = list(_describe_all(reader, reader.scan()))
     visible, withheld = filter_visible(settings, found, session_key)
@@ -148,7 +146,7 @@ def filter_visible(
 
 
 def find_readable(
-    settings: Settings, reader: TranscriptReader, name: str, session_key: str = "", session_id: str = ""
+    settings: Settings, reader: "TranscriptReader", name: str, session_key: str = "", session_id: str = ""
 ) -> Conversation:
     """Return a conversation by its session key, id, file name or path; with ``session_id``, its transcript of that id.
 
@@ -175,7 +173,7 @@ def is_named(conversation: Conversation, name: str, session_key: str = "") -> bo
     return wanted.rest == own.rest != "" and wanted.agent in ("", own.agent)
 
 
-def _describe_all(reader: TranscriptReader, listing: Listing) -> Iterable[Conversation]:
+def _describe_all(reader: "TranscriptReader", listing: Listing) -> Iterable[Conversation]:
     """Yield every transcript; one of a coding agent without its title, which would have to be read."""
     for path, stamp in listing.stamps.items():
         if is_host_path(path):
@@ -202,7 +200,7 @@ def _read_source(conversation: Conversation, rules: Rules) -> Party:
     )
 
 
-def refuse_transcript(reader: TranscriptReader, path: str) -> None:
+def refuse_transcript(reader: "TranscriptReader", path: str) -> None:
     """Raise ``TranscriptRefused`` for the path of a transcript, which a reader of memory files may not see."""
     if reader.owns(path):
         name = path.strip()
@@ -211,7 +209,7 @@ def refuse_transcript(reader: TranscriptReader, path: str) -> None:
 
 
 def read_transcript(
-    reader: TranscriptReader,
+    reader: "TranscriptReader",
     session: str,
     redact: Callable[[str], str],
     *,
@@ -255,7 +253,7 @@ def read_transcript(
 
 
 def read_messages(
-    reader: TranscriptReader,
+    reader: "TranscriptReader",
     conversation: Conversation,
     redact: Callable[[str], str],
     *,
@@ -286,7 +284,7 @@ def read_messages(
 
 
 def last_messages(
-    reader: TranscriptReader, path: str, redact: Callable[[str], str], count: int
+    reader: "TranscriptReader", path: str, redact: Callable[[str], str], count: int
 ) -> list[TranscriptRecord]:
     """Return the last messages of a transcript without commands; only these are held in memory and redacted."""
     with reader.open(path) as transcript:
