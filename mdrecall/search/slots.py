@@ -31,7 +31,7 @@ _WEAK = 0.2
 # Only the best passages are looked at, and no long message: it has several sentences, and asks for more than one thing.
 _MOST_PASSAGES = 12
 _MOST_CHARS = 200
-_SENTENCES = r"(?:[^\W\d_]{3}[.!?]\s|[。！？])\s*[^\s\"'”’)»」]"
+_SENTENCES, _ENDS = r"(?:[^\W\d_]{3}[.!?]\s|[。！？])\s*[^\s\"'”’)»」]", frozenset(".!?。！？")
 # A question for the day of something that has happened, which the date of its note tells.
 _PAST = r"\b(?:did|was|were|had|war|hat|haben|wurden?|fue|ha|han|a|ont|était|as-tu)\b|了|た"
 # A person is often told by what they are to somebody, such as the landlord: then a line says something besides.
@@ -72,15 +72,15 @@ _REASON = (
 )
 
 
-#: Each kind of thing: what matches a question for it, and what a text that may hold one, both in lower case. A name, in
-#: capitals, is a person or a place; nothing else tells a person.
+#: Each kind of thing: what asks for it, in Latin letters and in other scripts, which are slow to compile, and what any
+#: text holds that may have one, all in lower case. A name, in capitals, is a person or a place; nothing else tells one.
 _KINDS = {
     "time": (
         (
             r"^\W*(?:since |until |by |from )?when\b|\bwhat (?:time|day|date|year|month)\b|\bwann\b|\buhr\b|\bquand\b"
             r"|\bquelle (?:heure|date)\b|\bquel jour\b|\bcuándo\b|\bqué (?:hora|día|fecha)\b"
-            r"|什么时候|什麼時候|何时|几点|哪[天年月]|几[号月]|いつ|何[時日月曜]|언제|몇 시"
         ),
+        r"什么时候|什麼時候|何时|几点|哪[天年月]|几[号月]|いつ|何[時日月曜]|언제|몇 시",
         _TIME,
     ),
     "number": (
@@ -89,7 +89,9 @@ _KINDS = {
             r"|\bwie (?:viele?[nr]?|teuer|lange|weit|alt|hoch|oft|groß|schnell|schwer)\b|\bwas kostete?n?\b|\bcombien\b"
             r"|\bquel (?:âge|prix)\b|\bcuánt[oa]s?\b"
             r"|\b(?:costs?|price|phone|telefon(?:nummer)?|preis|prix|téléphone|precio|teléfono)\b"
-            r"|多少|几[个人次岁年天块元]|多[大长久远高贵重]|价格|价钱|電話|电话|値段"
+        ),
+        (
+            r"多少|几[个人次岁年天块元]|多[大长久远高贵重]|价格|价钱|電話|电话|値段"
             r"|いくら|いくつ|何[人個円歳回冊本枚台年分]|どのくらい|얼마|몇"
         ),
         _NUMBER,
@@ -97,28 +99,27 @@ _KINDS = {
     "person": (
         (
             r"^\W*(?:to |with |from |by |for )?(?:who|whom|whose)\b|\b(?:wer|wem|wen|wessen)\b"
-            r"|^\W*(?:[àa] |avec |de |par |pour )?qui\b|\bquién(?:es)?\b|谁|誰|누가|누구"
+            r"|^\W*(?:[àa] |avec |de |par |pour )?qui\b|\bquién(?:es)?\b"
         ),
+        r"谁|誰|누가|누구",
         "",
     ),
     "reason": (
-        (
-            r"^\W*why\b|\bwhat(?:'s| is| was) the reason\b|\b(?:warum|wieso|weshalb)\b|\bpourquoi\b|\bpor qué\b"
-            r"|为什么|為什麼|为何|なぜ|どうして|왜"
-        ),
+        r"^\W*why\b|\bwhat(?:'s| is| was) the reason\b|\b(?:warum|wieso|weshalb)\b|\bpourquoi\b|\bpor qué\b",
+        r"为什么|為什麼|为何|なぜ|どうして|왜",
         _REASON,
     ),
-    "place": (r"^\W*(?:from )?where\b|\b(?:wo|wohin|woher)\b|\boù\b|\bdónde\b|哪里|哪儿|哪裡|在哪|どこ|어디", _PLACE),
+    "place": (r"^\W*(?:from )?where\b|\b(?:wo|wohin|woher|où|dónde)\b", r"哪里|哪儿|哪裡|在哪|どこ|어디", _PLACE),
 }
 
 
 @lru_cache(1 << 4)
 def find_kind(query: str) -> str:
     """Return the kind of thing that a question asks for, such as ``number``; empty if it cannot be told."""
-    if len(query) > _MOST_CHARS or re.search(_SENTENCES, query):
+    if len(query) > _MOST_CHARS or (not _ENDS.isdisjoint(query[:-1]) and re.search(_SENTENCES, query)):
         return ""
-    asked = query.lower()
-    return next((kind for kind, (asks, _) in _KINDS.items() if re.search(asks, asked)), "")
+    asked, scripts = query.lower(), 1 if query.isascii() else 2
+    return next((kind for kind, asks in _KINDS.items() if any(re.search(one, asked) for one in asks[:scripts])), "")
 
 
 def prefer_asked(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -155,7 +156,7 @@ def _has_thing(line: str, found: Sequence[tuple[int, int]], kind: str) -> bool:
     rest += line[end:]
     if kind == "number":
         rest = re.sub(_NO_NUMBER, " ", rest)
-    holds = _KINDS[kind][1]
+    holds = _KINDS[kind][2]
     if holds and re.search(holds, rest.lower()):
         return True
     if kind not in ("person", "place"):

@@ -30,10 +30,8 @@ from mdrecall.types.search import Match, Mode, SearchAnswer, SearchResult, Why, 
 _USER_FACTOR = 1.1
 # If the query is about the person who asks, four of five answers stand in that person's own words.
 _OWN_FACTOR = 1.5
-_FIRST_PERSON = (
-    r"\b(?:i|my|me|mine|myself|ich|mich|mir|mein(?:e[mnrs]?)?|je|j|moi|mon|yo|mi|mis|mí)\b|[我私僕俺]"
-    r"|(?<!\S)[나내저제][는가를의]?(?!\S)"
-)
+_FIRST_PERSON = r"\b(?:i|my|me|mine|myself|ich|mich|mir|mein(?:e[mnrs]?)?|je|j|moi|mon|yo|mi|mis|mí)\b"
+_FIRST_PERSON_UNSPACED = r"[我私僕俺]|(?<!\S)[나내저제][는가를의]?(?!\S)"
 # What a question to a coding agent counts: asked again, it would always come first. In a chat, the answer follows it.
 _QUESTION_FACTOR = 0.2
 # A reply with fewer words of its own, the speaker's label among them, and no name, number or code in it, says nothing.
@@ -201,7 +199,8 @@ def find_user_factor(context: RankingContext) -> float:
 
 def is_about_user(query: str) -> bool:
     """True if a query is about the person who asks, in words such as *I* or *my*."""
-    return re.search(_FIRST_PERSON, query, re.IGNORECASE) is not None
+    is_latin = re.search(_FIRST_PERSON, query, re.IGNORECASE) is not None
+    return is_latin or (not query.isascii() and re.search(_FIRST_PERSON_UNSPACED, query) is not None)
 
 
 def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
