@@ -72,45 +72,38 @@ _REASON = (
 )
 
 
-#: Each kind of thing: what asks for it, in Latin letters and in other scripts, which are slow to compile, and what any
-#: text holds that may have one, all in lower case. A name, in capitals, is a person or a place; nothing else tells one.
-_KINDS = {
+#: Each kind of thing: words that ask for it; phrases that do, by a part to look for before a pattern is compiled; what
+#: does in other scripts; and what is in a text that may hold one. A name, in capitals, is a person or a place; nothing
+#: else tells a person.
+_KINDS: dict[str, tuple[str, dict[str, str], str, str]] = {
     "time": (
-        (
-            r"^\W*(?:since |until |by |from )?when\b|\bwhat (?:time|day|date|year|month)\b|\bwann\b|\buhr\b|\bquand\b"
-            r"|\bquelle (?:heure|date)\b|\bquel jour\b|\bcuándo\b|\bqué (?:hora|día|fecha)\b"
-        ),
-        r"什么时候|什麼時候|何时|几点|哪[天年月]|几[号月]|いつ|何[時日月曜]|언제|몇 시",
-        _TIME,
+        "wann uhr quand cuándo",
+        {"when": r"^\W*(?:since |until |by |from )?when\b", "what ": r"\bwhat (?:time|day|date|year|month)\b",
+         "quel": r"\bquel(?:le (?:heure|date)| jour)\b", "qué ": r"\bqué (?:hora|día|fecha)\b"},
+        r"什么时候|什麼時候|何时|几点|哪[天年月]|几[号月]|いつ|何[時日月曜]|언제|몇 시", _TIME,
     ),
     "number": (
-        (
-            r"\bhow (?:much|many|long|far|old|tall|big|often|large|high|heavy|fast|wide|deep)\b"
-            r"|\bwie (?:viele?[nr]?|teuer|lange|weit|alt|hoch|oft|groß|schnell|schwer)\b|\bwas kostete?n?\b|\bcombien\b"
-            r"|\bquel (?:âge|prix)\b|\bcuánt[oa]s?\b"
-            r"|\b(?:costs?|price|phone|telefon(?:nummer)?|preis|prix|téléphone|precio|teléfono)\b"
-        ),
-        (
-            r"多少|几[个人次岁年天块元]|多[大长久远高贵重]|价格|价钱|電話|电话|値段"
-            r"|いくら|いくつ|何[人個円歳回冊本枚台年分]|どのくらい|얼마|몇"
-        ),
-        _NUMBER,
+        "combien cost costs price phone telefon telefonnummer preis prix téléphone precio teléfono",
+        {"how ": r"\bhow (?:much|many|long|far|old|tall|big|often|large|high|heavy|fast|wide|deep)\b",
+         "wie ": r"\bwie (?:viele?[nr]?|teuer|lange|weit|alt|hoch|oft|groß|schnell|schwer)\b",
+         "was k": r"\bwas kostete?n?\b", "quel ": r"\bquel (?:âge|prix)\b", "cuánt": r"\bcuánt[oa]s?\b"},
+        (r"多少|几[个人次岁年天块元]|多[大长久远高贵重]|价格|价钱|電話|电话|値段"
+         r"|いくら|いくつ|何[人個円歳回冊本枚台年分]|どのくらい|얼마|몇"), _NUMBER,
     ),
     "person": (
-        (
-            r"^\W*(?:to |with |from |by |for )?(?:who|whom|whose)\b|\b(?:wer|wem|wen|wessen)\b"
-            r"|^\W*(?:[àa] |avec |de |par |pour )?qui\b|\bquién(?:es)?\b"
-        ),
-        r"谁|誰|누가|누구",
-        "",
+        "wer wem wen wessen quién quiénes",
+        {"who": r"^\W*(?:to |with |from |by |for )?(?:who|whom|whose)\b",
+         "qui": r"^\W*(?:[àa] |avec |de |par |pour )?qui\b"}, r"谁|誰|누가|누구", "",
     ),
     "reason": (
-        r"^\W*why\b|\bwhat(?:'s| is| was) the reason\b|\b(?:warum|wieso|weshalb)\b|\bpourquoi\b|\bpor qué\b",
-        r"为什么|為什麼|为何|なぜ|どうして|왜",
-        _REASON,
+        "warum wieso weshalb pourquoi",
+        {"why": r"^\W*why\b", " the reason": r"\bwhat(?:'s| is| was) the reason\b", "por qué": r"\bpor qué\b"},
+        r"为什么|為什麼|为何|なぜ|どうして|왜", _REASON,
     ),
-    "place": (r"^\W*(?:from )?where\b|\b(?:wo|wohin|woher|où|dónde)\b", r"哪里|哪儿|哪裡|在哪|どこ|어디", _PLACE),
-}
+    "place": (
+        "wo wohin woher où dónde", {"where": r"^\W*(?:from )?where\b"}, r"哪里|哪儿|哪裡|在哪|どこ|어디", _PLACE
+    ),
+}  # fmt: skip
 
 
 @lru_cache(1 << 4)
@@ -118,8 +111,12 @@ def find_kind(query: str) -> str:
     """Return the kind of thing that a question asks for, such as ``number``; empty if it cannot be told."""
     if len(query) > _MOST_CHARS or (not _ENDS.isdisjoint(query[:-1]) and re.search(_SENTENCES, query)):
         return ""
-    asked, scripts = query.lower(), 1 if query.isascii() else 2
-    return next((kind for kind, asks in _KINDS.items() if any(re.search(one, asked) for one in asks[:scripts])), "")
+    words = frozenset(re.findall(r"\w+", asked := query.lower()))
+    for kind, (single, phrases, others, _) in _KINDS.items():
+        patterns = [pattern for part, pattern in phrases.items() if part in asked] + [others] * (not asked.isascii())
+        if not words.isdisjoint(single.split()) or any(re.search(pattern, asked) for pattern in patterns):
+            return kind
+    return ""
 
 
 def prefer_asked(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -156,7 +153,7 @@ def _has_thing(line: str, found: Sequence[tuple[int, int]], kind: str) -> bool:
     rest += line[end:]
     if kind == "number":
         rest = re.sub(_NO_NUMBER, " ", rest)
-    holds = _KINDS[kind][2]
+    holds = _KINDS[kind][3]
     if holds and re.search(holds, rest.lower()):
         return True
     if kind not in ("person", "place"):
