@@ -68,9 +68,8 @@ _LIKENESS = 0.6
 # A list mark, a time, and a speaker.
 _OPENING = compile_later(
     r"^(?:[-*+>]\s+|\d{1,3}[.)]\s+)*"
-    r"(?:[\[(]?(?:\d{4}-\d\d-\d\d(?:[ T]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?)[\])]?\s*(?:[-–—:|]\s+)?)?"
-    r"(?:(?:user|assistant|human|agent|me)\s?:\s+)?",
-    re.IGNORECASE,
+    r"(?:[\[(]?(?:\d{4}-\d\d-\d\d(?:[ Tt]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?)[\])]?\s*(?:[-–—:|]\s+)?)?"
+    r"(?:(?i:user|assistant|human|agent|me)\s?:\s+)?"
 )
 _COMMENT = compile_later(r"<!--.*?-->")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
@@ -93,7 +92,8 @@ _HAN_TOKEN = compile_later(
 _SHORT_NOT = compile_later(r"n['’]t\b")
 # Few words share this many first letters, and only short ones have fewer.
 _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
-_HOMES = compile_later(rf"\b(?:{'|'.join(word for word, kind in _KINDS.items() if kind in ('live', 'move'))})\b")
+_HOME_WORDS = [word for word, kind in _KINDS.items() if kind in ("live", "move")]
+_HOMES = compile_later(rf"\b(?:{'|'.join(_HOME_WORDS)})\b")
 # A name with digits in it: GPT4, iPhone15, 1Password.
 _NAME = compile_later(r"[a-z]?[A-Z][A-Za-z-]+\d|\d+[A-Z][a-z]")
 _NEW = ("new", "neu", "nouv", "nuev", "nuov", "nov", "nieuw")  # how words for "new" begin
@@ -149,7 +149,7 @@ def read_claims(text: str, heading: str = "", path: str = "") -> list[Claim]:
 def find_beginnings(claims: Iterable[Claim]) -> frozenset[str]:
     """Return how the words begin that a line must have one of to change one of the claims."""
     words = {word for claim in claims for word in (*claim.keys, *claim.context)}
-    moves = [word for word, kind in _KINDS.items() if kind in ("live", "move")] if "=live" in words else []
+    moves = _HOME_WORDS if "=live" in words else []
     return frozenset(common_beginning(word)[:_BEGINNING] for word in (*words, *moves) if word[:1].isalpha())
 
 
@@ -162,7 +162,8 @@ def may_change(line: str, beginnings: Set[str]) -> bool:
 
 def fold_homes(text: str) -> str:
     """Return a folded text with one word for to live and to move, since who moves lives elsewhere."""
-    return _HOMES.sub("lives", fold(text))
+    folded = fold(text)
+    return _HOMES.sub("lives", folded) if any(word in folded for word in _HOME_WORDS) else folded
 
 
 def list_sentences(text: str) -> list[str]:
