@@ -16,7 +16,7 @@ _COPIED = compile_later(r"[>|{}]|</?\w[^>]*>")
 # What begins a line of a program's output: a difference, the prompt of a shell, a time, a place in a stack trace, the
 # marks of progress. Lines between two of these are output too.
 _PRINTED = compile_later(
-    r"[$%❯➜]|[+-]{3} |@@|\[?\d{1,4}[-/:]\d\d[-/:]\d\d|\d\d:\d\d|at \S+[(:]|File \"|Traceback "
+    r"[$%]|[+-]{3} |@@|\[?\d{1,4}[-/:]\d\d[-/:]\d\d|\d\d:\d\d|at \S+[(:]|File \"|Traceback "
     r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
 )
 _HEADING = compile_later(r"#{1,6} \S")
