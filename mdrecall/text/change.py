@@ -163,7 +163,7 @@ def may_change(line: str, beginnings: Set[str]) -> bool:
 def fold_homes(text: str) -> str:
     """Return a folded text with one word for to live and to move, since who moves lives elsewhere."""
     folded = fold(text)
-    return _HOMES.sub("lives", folded) if any(word in folded for word in _HOME_WORDS) else folded
+    return _HOMES.sub("lives", folded) if any(map(folded.__contains__, _HOME_WORDS)) else folded
 
 
 def list_sentences(text: str) -> list[str]:
