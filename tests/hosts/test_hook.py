@@ -1,6 +1,7 @@
 """The pipeline of a hook: in time, in the host's own form, and whatever fails."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,15 +12,18 @@ import pytest
 
 from mdrecall.errors import ReadError
 from mdrecall.hosts import hook
-from mdrecall.hosts.digest import finish_digests
+from mdrecall.hosts.digest import lock_progress
 from mdrecall.hosts.events import MAX_BYTES, Answer, HookCall, check_log, log_problem, read_event
 from mdrecall.hosts.hook import answer_event, render_answer
 from mdrecall.hosts.table import HOSTS
 from tests.conftest import Workspace
 from tests.hosts.calls import NOW, Hooks
-from tests.sessions.host_transcripts import LINES, SESSIONS, Lines, write_host
+from tests.hosts.conversation import Conversation
+from tests.processes import until
 
-ANSWER = Answer("<mdrecall-memory>\nfact\n</mdrecall-memory>", "write it down")
+SHOWN = Answer("<mdrecall-memory>\nfact\n</mdrecall-memory>")
+ASKED = SHOWN._replace(ask="write it down")
+OTHERS = [host.name for host in HOSTS if host.name != "gemini"]
 
 
 @pytest.fixture
@@ -28,45 +32,40 @@ def hooks(workspace: Workspace) -> Hooks:
     return Hooks(workspace, [])
 
 
-def render(host: str, event: str, answer: Answer) -> str:
-    found = read_event(event, {}, {}, host=host)
-    assert found
-    return render_answer(found, answer)
+@pytest.fixture
+def talk(tmp_path: Path) -> Conversation:
+    return Conversation(tmp_path)
 
 
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini", "qwen"])
-def test_text_for_the_model_has_a_place_of_its_own_in_most_hosts(host: str) -> None:
-    name = {"gemini": "BeforeAgent"}.get(host, "UserPromptSubmit")
-    expected = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": ANSWER.context}}
-    assert json.loads(render(host, "prompt", ANSWER._replace(ask=""))) == expected
+def specific(event: str) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": SHOWN.context}}
 
 
-@pytest.mark.parametrize("host", ["copilot", "opencode"])
-def test_text_for_the_model_is_at_the_top_in_others(host: str) -> None:
-    assert json.loads(render(host, "session-start", ANSWER._replace(ask=""))) == {"additionalContext": ANSWER.context}
-
-
-@pytest.mark.parametrize("host", [host.name for host in HOSTS])
-def test_a_request_at_a_stop_is_a_refusal_with_its_reason_and_nothing_else(host: str) -> None:
-    decision = "deny" if host == "gemini" else "block"
-    assert json.loads(render(host, "stop", ANSWER)) == {"decision": decision, "reason": "write it down"}
-
-
-def test_text_for_a_summary_is_plain_where_the_host_takes_it_and_left_out_elsewhere() -> None:
-    assert render("claude-code", "before-compaction", ANSWER) == ANSWER.context
-    assert render("codex", "before-compaction", Answer(ANSWER.context)) == ""
-    assert render("copilot", "before-compaction", Answer(ANSWER.context)) == ""
-
-
-@pytest.mark.parametrize("host", [host.name for host in HOSTS])
-def test_nothing_to_say_is_no_output(host: str) -> None:
-    assert render(host, "stop", Answer()) == ""
+@pytest.mark.parametrize(
+    ("hosts", "event", "answer", "said"),
+    [
+        (["claude-code", "codex", "qwen"], "prompt", SHOWN, specific("UserPromptSubmit")),
+        (["gemini"], "prompt", SHOWN, specific("BeforeAgent")),
+        (["copilot", "opencode"], "session-start", SHOWN, {"additionalContext": SHOWN.context}),
+        (OTHERS, "stop", ASKED, {"decision": "block", "reason": "write it down"}),
+        (["gemini"], "stop", ASKED, {"decision": "deny", "reason": "write it down"}),
+        (["claude-code"], "before-compaction", ASKED, SHOWN.context),
+        (["codex", "copilot"], "before-compaction", SHOWN, ""),
+        ([*OTHERS, "gemini"], "stop", Answer(), ""),
+    ],
+)
+def test_every_host_gets_an_answer_in_its_own_form(hosts: list[str], event: str, answer: Answer, said: object) -> None:
+    for host in hosts:
+        found = read_event(event, {}, {}, host=host)
+        assert found
+        text = render_answer(found, answer)
+        assert (json.loads(text) if isinstance(said, dict) else text) == said, host
 
 
 def test_the_name_of_the_event_is_the_one_that_the_host_used() -> None:
     event = read_event("session-start", {"hook_event_name": "sessionStart"}, {}, host="codex")
     assert event
-    assert json.loads(render_answer(event, ANSWER))["hookSpecificOutput"]["hookEventName"] == "sessionStart"
+    assert json.loads(render_answer(event, SHOWN)) == specific("sessionStart")
 
 
 def test_when_the_time_is_over_the_answer_is_what_is_there(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,26 +105,13 @@ def test_a_part_that_fails_does_not_stop_the_others(hooks: Hooks, monkeypatch: p
     assert hooks.problems == ["The disk is gone. Mount it.", "ZeroDivisionError: a bug"]
 
 
-def test_the_log_is_bounded_private_and_on_lines(tmp_path: Path) -> None:
-    path = tmp_path / "state" / "hooks.log"
+def test_the_log_is_bounded_and_on_lines_with_times_in_utc(tmp_path: Path) -> None:
+    path, now = tmp_path / "state" / "hooks.log", datetime(2026, 2, 10, 12, tzinfo=UTC).astimezone()
     for number in range(3 * MAX_BYTES // 100):
-        log_problem(str(path), NOW, "codex stop", f"problem {number}\nin two lines {'x' * 60}")
+        log_problem(str(path), now, "codex stop", f"problem {number}\nin two lines {'x' * 60}")
     text = path.read_text()
     assert MAX_BYTES // 3 < len(text) <= MAX_BYTES + 500
     assert all(line.startswith("2026-02-10T12:00:00Z codex stop: problem ") for line in text.splitlines())
-    assert f"problem {3 * MAX_BYTES // 100 - 1} in two lines" in text.splitlines()[-1]
-    assert path.stat().st_mode & 0o077 == 0
-
-
-def test_the_log_holds_no_secret_and_no_page(tmp_path: Path) -> None:
-    path = tmp_path / "hooks.log"
-    secret = "sk-" + "ant-api03-" + "q7Zx1Lm4" * 6
-    log_problem(str(path), NOW, "codex stop", f"key {secret} " + "x" * 10_000)
-    assert secret not in path.read_text()
-    assert len(path.read_text()) < 500
-
-
-def test_a_log_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     log_problem(str(tmp_path / "file" / "hooks.log"), NOW, "codex stop", "problem")
 
@@ -144,53 +130,73 @@ def test_doctor_shows_what_failed_in_the_last_days(tmp_path: Path) -> None:
     assert path in finding.fix
 
 
-def test_a_moment_in_another_zone_is_logged_in_utc(tmp_path: Path) -> None:
-    path = tmp_path / "hooks.log"
-    log_problem(str(path), datetime(2026, 2, 10, 12, tzinfo=UTC).astimezone(), "codex stop", "x")
-    assert path.read_text() == "2026-02-10T12:00:00Z codex stop: x\n"
+def answer(hooks: Hooks, talk: Conversation, event: str, **more: Any) -> Answer:
+    """Answer an event of a session that has a transcript."""
+    said = {"session_id": talk.session, "cwd": talk.folder, "transcript_path": str(talk.file)}
+    given = hooks.answer(event, **{**said, **more})
+    assert hooks.problems == []
+    return given
 
 
 def read_notes(hooks: Hooks) -> str:
     return "\n".join(path.read_text() for path in sorted(hooks.workspace.path.glob("memory/*.md")))
 
 
-def have_conversation(home: Path, host: str, lines: Lines | None = None) -> dict[str, Any]:
-    return {"transcript_path": write_host(home, host, lines=lines), "session_id": SESSIONS[host]}
+def test_a_stop_writes_nothing_and_asks_about_a_wish(hooks: Hooks, talk: Conversation) -> None:
+    talk.turn("I prefer short answers.")
+    said = answer(hooks, talk, "stop")
+    assert said.context == ""
+    assert re.match(r"<mdrecall-memory [0-9a-f]{8}>\nBefore you stop, ", said.ask)
+    talk.add("assistant", [{"type": "text", "text": "NO_REPLY"}])
+    assert answer(hooks, talk, "stop", stop_hook_active=True) == Answer()
+    assert "## Session" not in read_notes(hooks)
 
 
-@pytest.mark.parametrize("host", [host.name for host in HOSTS])
-def test_stops_gather_what_a_digest_says_once(hooks: Hooks, tmp_path: Path, host: str) -> None:
-    said = have_conversation(tmp_path, host)
-    for _ in range(2):
-        assert hooks.answer("stop", host, **said) == ("", "")
-        assert read_notes(hooks) == ""
-    for _ in range(2):
-        finish_digests(hooks.call("stop", host, **said).settings, NOW)
-        assert read_notes(hooks).count("mdrecall:digest host=" + host) == 1
-        assert read_notes(hooks).count("mdrecall:digest") == 1
-    assert hooks.problems == []
+@pytest.mark.parametrize("has_stopped", [False, True])
+def test_before_compaction_the_summary_is_told_where_the_digest_is(
+    hooks: Hooks, talk: Conversation, has_stopped: bool
+) -> None:
+    talk.turn("fix the pool")
+    if has_stopped:
+        answer(hooks, talk, "stop")
+    said = answer(hooks, talk, "before-compaction")
+    assert "word for word" in said.context
+    assert f"is in {hooks.workspace.path}/memory/2026-02-10.md." in said.context
+    assert answer(hooks, talk, "before-compaction", agent_id="a3") == Answer()
 
 
-def test_before_a_compaction_the_digest_is_written_and_the_summary_is_told_where(hooks: Hooks, tmp_path: Path) -> None:
-    said = have_conversation(tmp_path, "claude-code")
-    text = hooks.answer("before-compaction", **said).context
-    assert "word for word" in text
-    assert f"is in {hooks.workspace.path}/memory/2026-02-10.md." in text
-    assert "mdrecall:digest" in read_notes(hooks)
+def test_a_start_shows_the_notes_and_then_finishes_what_the_session_before_was_killed_with(
+    hooks: Hooks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in hooks.workspace.env.items():
+        monkeypatch.setenv(name, value)
+    killed, following = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
+    answer(hooks, killed, "session-start", source="startup")
+    killed.turn("open the staging server")
+    killed.turn("The staging port should be 8123.")
+    shown = answer(hooks, following, "session-start", source="startup").context
+    assert "green tea" in shown
+    assert "port should be 8123" not in shown
+    assert until(lambda: "The staging port should be 8123." in read_notes(hooks))
+    shown = answer(hooks, following, "session-start", source="clear").context
+    assert "The staging port should be 8123." in shown
 
 
-def test_digests_can_be_switched_off(hooks: Hooks, tmp_path: Path) -> None:
-    hooks.workspace.configure("{mdrecall: {hosts: {digest: false}}}")
-    said = have_conversation(tmp_path, "claude-code")
-    for event in ("session-start", "before-compaction", "stop", "session-end"):
-        hooks.answer(event, **said)
+def test_a_start_shows_the_notes_though_others_hold_what_it_has_to_register(hooks: Hooks, talk: Conversation) -> None:
+    with lock_progress(hooks.call("stop").settings):
+        assert "green tea" in answer(hooks, talk, "session-start", source="startup").context
+
+
+def test_the_start_of_a_sub_agent_is_not_registered(hooks: Hooks, talk: Conversation) -> None:
+    for more in ({"agent_id": "a3"}, {"session_id": ""}):
+        answer(hooks, talk, "session-start", **more)
+    assert not list(hooks.workspace.state.rglob("mdrecall-hosts/*.json"))
+
+
+def test_digests_can_be_switched_off(hooks: Hooks, talk: Conversation) -> None:
+    hooks.workspace.configure("{mdrecall: {hosts: {digest: false, flush: false}}}")
+    talk.turn("I prefer short answers.")
+    for event in ("session-start", "stop", "session-end"):
+        assert answer(hooks, talk, event, source="resume") == Answer()
     assert read_notes(hooks) == ""
-
-
-def test_a_wish_lets_a_stop_ask_the_model_once(hooks: Hooks, tmp_path: Path) -> None:
-    wish = {"type": "user_message", "message": "Always answer in German."}
-    said = have_conversation(tmp_path, "codex", [*LINES["codex"](), {"type": "event_msg", "payload": wish}])
-    first, second = (hooks.answer("stop", "codex", **said).ask for _ in range(2))
-    assert first.startswith("<mdrecall-memory ")
-    assert "- Always answer in German.\n" in first
-    assert second == ""
+    assert not list(hooks.workspace.state.rglob("mdrecall-hosts"))
