@@ -83,7 +83,6 @@ _SLOW = (
     "hosts/test_conversations.py",
     "hosts/test_digest",
     "hosts/test_install.py",
-    "hosts/test_model.py",
     "hosts/test_plugin.py",
     "hosts/test_projects.py",
     "hosts/test_prompt.py::test_only_so_many",

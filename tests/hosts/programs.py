@@ -126,6 +126,10 @@ PROGRAMS = {
     ),
 }
 
+#: What scripts/test installs; the others are run by scripts/hosts.
+IN_SUITE = ("claude-code", "codex")
+HOSTS = [pytest.param(name, marks=[] if name in IN_SUITE else pytest.mark.hosts) for name in PROGRAMS]
+
 
 class Host:
     """One of the hosts in a home of its own, with a mark by which all that it starts is known."""

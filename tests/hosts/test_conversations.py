@@ -11,13 +11,8 @@ from mdrecall.sessions.messages import wrap_memory
 from mdrecall.types.transcripts import Step
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
-from tests.hosts.programs import Host, call_shell
+from tests.hosts.programs import HOSTS, Host, call_shell
 
-_ALL = [
-    "claude-code",
-    "codex",
-    *(pytest.param(name, marks=pytest.mark.hosts) for name in ("copilot", "gemini", "opencode", "qwen")),
-]
 _CANARY = "zebrafinch"
 
 
@@ -55,7 +50,7 @@ def _read(host: Host) -> list[Step]:
     return [step for record in read_steps(host.name, transcript) for step in record.steps]
 
 
-@pytest.mark.parametrize("name", _ALL)
+@pytest.mark.parametrize("name", HOSTS)
 def test_a_session_of_a_real_host_is_read_and_found(
     name: str, real_host: OpenHost, model: Model, tmp_path: Path
 ) -> None:

@@ -105,13 +105,26 @@ def test_a_part_that_fails_does_not_stop_the_others(hooks: Hooks, monkeypatch: p
     assert hooks.problems == ["The disk is gone. Mount it.", "ZeroDivisionError: a bug"]
 
 
-def test_the_log_is_bounded_and_on_lines_with_times_in_utc(tmp_path: Path) -> None:
+def test_the_log_is_bounded_private_and_on_lines_with_times_in_utc(tmp_path: Path) -> None:
     path, now = tmp_path / "state" / "hooks.log", datetime(2026, 2, 10, 12, tzinfo=UTC).astimezone()
     for number in range(3 * MAX_BYTES // 100):
         log_problem(str(path), now, "codex stop", f"problem {number}\nin two lines {'x' * 60}")
     text = path.read_text()
     assert MAX_BYTES // 3 < len(text) <= MAX_BYTES + 500
     assert all(line.startswith("2026-02-10T12:00:00Z codex stop: problem ") for line in text.splitlines())
+    assert f"problem {3 * MAX_BYTES // 100 - 1} in two lines" in text.splitlines()[-1]
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_log_holds_no_secret_and_no_page(tmp_path: Path) -> None:
+    path = tmp_path / "hooks.log"
+    secret = "sk-" + "ant-api03-" + "q7Zx1Lm4" * 6
+    log_problem(str(path), NOW, "codex stop", f"key {secret} " + "x" * 10_000)
+    assert secret not in path.read_text()
+    assert len(path.read_text()) < 500
+
+
+def test_a_log_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     log_problem(str(tmp_path / "file" / "hooks.log"), NOW, "codex stop", "problem")
 

@@ -10,7 +10,7 @@ from mdrecall import SearchResult
 from mdrecall.sessions.host_notes import is_loaded_by
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
-from tests.hosts.test_model import HOSTS
+from tests.hosts.programs import HOSTS
 from tests.hosts.test_scenario import ask
 
 #: The files of each host, in its home and in a repository, and a word in each that stands nowhere else.

@@ -6,8 +6,7 @@ import pytest
 
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
-from tests.hosts.programs import call_shell
-from tests.hosts.test_model import HOSTS
+from tests.hosts.programs import HOSTS, call_shell
 from tests.hosts.test_scenario import APPEND, WAIT
 from tests.hosts.wire import Call
 

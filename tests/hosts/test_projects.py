@@ -13,7 +13,7 @@ import pytest
 
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
-from tests.hosts.test_model import HOSTS
+from tests.hosts.programs import HOSTS
 from tests.hosts.test_scenario import ask
 from tests.processes import marked, until
 

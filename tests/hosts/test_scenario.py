@@ -10,8 +10,7 @@ from mdrecall.config.load import load
 from mdrecall.hosts.digest import finish_digests
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
-from tests.hosts.programs import Host, call_shell
-from tests.hosts.test_model import HOSTS, IN_SUITE
+from tests.hosts.programs import HOSTS, IN_SUITE, Host, call_shell
 from tests.hosts.wire import Call
 from tests.processes import until
 
