@@ -1,3 +1,5 @@
+"""When a session is flushed, over many turns. The record holds what is decided of each single one."""
+
 import random
 
 import pytest
@@ -13,16 +15,11 @@ from mdrecall.sessions.flush import (
     Turn,
     count_attempt,
     decide,
-    projected_tokens,
     record_flush,
     threshold,
 )
 
 MIB = 1024 * 1024
-
-
-def decided(turn: Turn, history: FlushHistory | None = None, rules: Rules | None = None) -> Decision:
-    return decide(rules or Rules(), turn, history or FlushHistory())
 
 
 @pytest.mark.parametrize("soft", [0, 4_000, 10**6])
@@ -31,79 +28,6 @@ def test_a_flush_comes_before_compaction_and_not_in_the_first_third(window: int,
     rules = Rules(soft_threshold_tokens=soft)
     assert rules.reserve(window) <= window / 4
     assert window / 3 <= threshold(rules, window) <= window - rules.reserve(window)
-
-
-@pytest.mark.parametrize(("window", "reserve"), [(0, None), (8_000, 8_000), (8_000, 9_000)])
-def test_a_window_without_room_is_never_flushed_for_its_tokens(window: int, reserve: int | None) -> None:
-    rules = Rules(reserve_tokens=reserve)
-    found = decided(Turn(context_window=window, total_tokens=10**9), rules=rules)
-    assert not found.run
-    assert "leaves no room" in found.why
-    assert decided(Turn(context_window=window, transcript_bytes=2 * MIB), rules=rules).trigger == "size"
-
-
-@pytest.mark.parametrize(
-    ("turn", "tokens"),
-    [
-        (Turn(total_tokens=100, total_is_fresh=False, output_tokens=5, estimated_tokens=7), 0),
-        (Turn(total_tokens=100, prompt_tokens=90, output_tokens=5, estimated_tokens=7), 112),
-        (Turn(total_tokens=100, prompt_tokens=120, output_tokens=5), 125),
-        (Turn(total_tokens=100, total_is_fresh=False, prompt_tokens=80, estimated_tokens=7), 87),
-        (Turn(total_tokens=-5, prompt_tokens=-1), 0),
-    ],
-)
-def test_tokens_are_the_better_snapshot_and_what_comes_on_top(turn: Turn, tokens: int) -> None:
-    assert projected_tokens(turn) == tokens
-
-
-FULL = Turn(total_tokens=190_000, compaction_count=3)
-
-
-@pytest.mark.parametrize(
-    ("turn", "history", "rules", "said"),
-    [
-        (FULL, FlushHistory(), Rules(enabled=False), "switched off"),
-        (FULL._replace(is_heartbeat=True), FlushHistory(), Rules(), "heartbeat"),
-        (FULL._replace(is_cli_provider=True), FlushHistory(), Rules(), "command-line"),
-        (FULL._replace(is_sandboxed=True, workspace_access="ro"), FlushHistory(), Rules(), "sandbox"),
-        (FULL, FlushHistory(has_entry=False), Rules(), "no entry"),
-        (FULL, FlushHistory(flushed_count=3), Rules(), "was flushed"),
-        (FULL, FlushHistory(attempts=MAX_ATTEMPTS, attempts_count=3), Rules(), "3 attempts"),
-        (FULL._replace(compaction_count=0), FlushHistory(flushed_count=0), Rules(), "was flushed"),
-    ],
-)
-@pytest.mark.parametrize("size", [0, 100 * MIB])
-def test_a_rule_forbids_the_flush_whatever_has_grown(
-    turn: Turn, history: FlushHistory, rules: Rules, said: str, size: int
-) -> None:
-    found = decided(turn._replace(transcript_bytes=size), history, rules)
-    assert (found.run, found.trigger) == (False, "")
-    assert said in found.why
-
-
-@pytest.mark.parametrize(
-    "turn", [FULL, FULL._replace(is_sandboxed=True), FULL._replace(workspace_access="ro")], ids=["plain", "rw", "free"]
-)
-@pytest.mark.parametrize(
-    "history", [FlushHistory(), FlushHistory(flushed_count=2), FlushHistory(flushed_count=4), FlushHistory(attempts=9)]
-)
-def test_nothing_else_forbids_it(turn: Turn, history: FlushHistory) -> None:
-    assert decided(turn, history).run
-
-
-def test_the_size_counts_from_the_last_flush_and_not_from_nothing() -> None:
-    turn = Turn(total_tokens=10, transcript_bytes=2 * MIB)
-    assert decided(turn).trigger == "size"
-    history = record_flush(FlushHistory(), 0, 2 * MIB)
-    later = turn._replace(compaction_count=1, transcript_bytes=4 * MIB - 1)
-    assert not decided(later, history).run
-    assert decided(later._replace(transcript_bytes=4 * MIB), history).trigger == "size"
-
-
-def test_a_transcript_that_is_shorter_than_at_the_last_flush_is_a_new_one() -> None:
-    turn = Turn(total_tokens=10, transcript_bytes=2 * MIB, compaction_count=1)
-    assert decided(turn, record_flush(FlushHistory(), 0, 50 * MIB)).trigger == "size"
-    assert not decided(turn._replace(transcript_bytes=MIB), record_flush(FlushHistory(), 0, 50 * MIB)).run
 
 
 class Session:
