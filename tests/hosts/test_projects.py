@@ -79,6 +79,7 @@ def test_a_wish_and_a_fact_of_a_project_come_back_there_and_nothing_of_another(
     for prompt, folder in ((WISH, shop), (FACT, shop), (f"{OTHER_WISH} {OTHER_FACT}", other)):
         ask(host, prompt, folder)
     assert until(lambda: not marked(host.mark)), "The last digest is written."
+    assert not model.requests_with('kind "wish"'), "Nobody is there to see what the model is asked."
     make_older(host.home, AGE)
     # The index does not expect that a message gets another time.
     assert host.mdrecall("index", "--force", cwd=shop).code == 0
