@@ -14,6 +14,7 @@ from mdrecall.sessions.digest import (
     find_mark,
     find_sections,
     hide_digests,
+    hide_entries,
     merge_digests,
     render_section,
 )
@@ -445,3 +446,20 @@ def test_an_answer_is_its_last_four_pieces() -> None:
 def test_files_are_named_by_their_folders(files: list[str], shown: str) -> None:
     paths = tuple(file if file.startswith("/") else f"/home/ada/shop/{file}" for file in files)
     assert f"- Files: {shown}\n" in digest(at(1, Step("call", files=paths)))
+
+
+def test_superseded_lines_are_hidden_and_the_others_keep_their_numbers() -> None:
+    note = (
+        "# Facts\n"
+        "- Maria lives in Porto. <!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->\n"
+        "  with her brother\n"
+        "- Maria lives in Lisbon. <!-- trigger: maria -->\n"
+        "<!-- observed: 2026-01-01 | status: superseded -->\n"
+        "- likes tea\n"
+        "<!-- observed: 2026-02-01 | status: active -->\n"
+        "- likes coffee\n"
+    )
+    assert hide_entries(note, lambda marks: marks.is_superseded)[0].split("\n") == [
+        "# Facts", "", "", "- Maria lives in Lisbon.", "", "", "", "- likes coffee", "",
+    ]  # fmt: skip
+    assert hide_entries("- plain\n", lambda marks: marks.is_superseded)[0] == "- plain\n"

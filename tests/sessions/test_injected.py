@@ -1,10 +1,10 @@
-"""What memory injects is marked, and nothing of it is left when a conversation is read."""
+"""What memory injects is marked, and nothing of it is left when a conversation is read; nor is ``NO_REPLY``."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.sessions.messages import strip_memory, wrap_memory
+from mdrecall.sessions.messages import strip_memory, visible_text, wrap_memory
 
 WORD = "5e1f09ab"
 _TAGS = st.sampled_from(
@@ -81,3 +81,24 @@ def test_what_a_person_says_stays_as_it_is(said: str) -> None:
 def test_a_text_full_of_tags_is_read_in_one_go() -> None:
     assert strip_memory("<mdrecall-memory " * 200_000).startswith("<mdrecall-memory")
     assert strip_memory("<mdrecall-memory>" * 100_000) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("  NO_REPLY \n", ""),
+        ("Saved.\n\nNO_REPLY\n", "Saved."),
+        ("Saved. **NO_REPLY", "Saved."),
+        ("Saved. **NO_REPLY**", "Saved."),
+        ("**NO_REPLY**", ""),
+        ("Saved.NO_REPLY", "Saved.NO_REPLY"),
+        ("NO_REPLY is what I say", "NO_REPLY is what I say"),
+        ("plain text \n", "plain text \n"),
+    ],
+)
+def test_a_token_at_the_end_is_not_shown(text: str, shown: str) -> None:
+    assert visible_text(text) == shown
+
+
+def test_a_long_run_of_blanks_takes_no_time() -> None:
+    assert visible_text("*" * 200_000 + " " * 200_000 + "x") == "*" * 200_000 + " " * 200_000 + "x"
