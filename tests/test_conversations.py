@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -158,17 +158,19 @@ def test_without_leave_no_conversation_is_searched(home: Home) -> None:
             memory.read("sessions/talk.jsonl")
 
 
-def test_conversations_that_are_not_wanted_any_more_leave_the_index(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("search", "left"), [({}, "seals"), ({"sources": ["sessions"], "experimental": {"sessionMemory": True}}, "walrus")]
+)
+def test_a_source_that_is_not_wanted_any_more_leaves_the_index(home: Home, search: dict[str, Any], left: str) -> None:
     home.note("MEMORY.md", "a note about seals")
     home.say("talk", "the walrus")
     with home.open() as memory:
         memory.sync()
-        assert memory.search("walrus", mode="keyword")
-    home.configure({})
+        assert [bool(memory.search(word, mode="keyword")) for word in ("seals", "walrus")] == [True, True]
+    home.configure(search)
     with home.open() as memory:
         memory.sync()
-        assert not memory.search("walrus", mode="keyword")
-        assert memory.search("seals", mode="keyword")
+        assert [word for word in ("seals", "walrus") if memory.search(word, mode="keyword")] == [left]
 
 
 @pytest.mark.parametrize("force", [True, False])
@@ -294,26 +296,8 @@ def test_a_compaction_has_its_conversation_indexed(home: Home, how: str, found: 
         assert bool(memory.search("walrus", mode="keyword")) is found
 
 
-def test_an_agent_reads_what_lasts_in_its_main_session_only(home: Home) -> None:
-    from datetime import date
-
-    home.note("MEMORY.md", "The owner is called Ada.")
-    home.note("memory/2026-02-10.md", "Today we sail.")
-    home.note("memory/2026-02-09.md", "Yesterday it rained.")
-    with home.open() as memory:
-        own = session_context(memory, "agent:main:main", today=date(2026, 2, 10))
-        assert [part.path for part in own.parts] == ["MEMORY.md", "memory/2026-02-10.md", "memory/2026-02-09.md"]
-        assert "Ada" in own.text
-        for key in ("agent:main:telegram:group:7", "agent:main:subagent:x", "cron:x", "nonsense", ""):
-            other = session_context(memory, key, today=date(2026, 2, 10))
-            assert "Ada" not in other.text
-            assert [issue.path for issue in other.left_out] == ["MEMORY.md"]
-
-
 @pytest.mark.parametrize("budget", [0, 50, 200, 1000, 5000, 20_000])
 def test_what_an_agent_reads_fits_its_budget_and_says_what_is_missing(home: Home, budget: int) -> None:
-    from datetime import date
-
     home.note("MEMORY.md", "".join(f"lasting line {number}\n" for number in range(300)))
     home.note("memory/2026-02-10.md", "".join(f"event number {number}\n" for number in range(300)))
     with home.open() as memory:
@@ -327,8 +311,6 @@ def test_what_an_agent_reads_fits_its_budget_and_says_what_is_missing(home: Home
 
 
 def test_a_conversation_that_ends_becomes_a_note_without_secrets(home: Home) -> None:
-    from datetime import UTC, datetime
-
     home.say("talk", "/new", "Hello", f"the key is {SECRET}", "Fine", *(["more"] * 20))
     now = datetime(2026, 2, 10, 23, 5, tzinfo=UTC)
     with home.open() as memory:
@@ -360,18 +342,6 @@ def test_notes_are_found_however_much_is_said_about_the_same(home: Home) -> None
             assert (len(found), "memory" in found, found[0]) == (20, True, "sessions")
 
 
-def test_conversations_without_notes_are_another_index(home: Home) -> None:
-    home.note("MEMORY.md", "a note about seals")
-    home.say("talk", "the walrus")
-    with home.open() as memory:
-        memory.sync()
-    home.configure({"sources": ["sessions"], "experimental": {"sessionMemory": True}})
-    with home.open() as memory:
-        assert memory.sync().rebuilt
-        assert not memory.search("seals", mode="keyword")
-        assert memory.search("walrus", mode="keyword")
-
-
 def test_a_pattern_of_the_user_that_cannot_be_used_is_told(home: Home) -> None:
     home.say("talk", "the walrus")
     home.configure(SOURCES, logging={"redactPatterns": ["(a+)+"]})
@@ -379,34 +349,6 @@ def test_a_pattern_of_the_user_that_cannot_be_used_is_told(home: Home) -> None:
         (issue,) = memory.sync().issues
         assert (issue.path, "(a+)+" in issue.problem) == ("logging.redactPatterns", True)
         assert issue in memory.issues()
-
-
-def test_what_lasts_is_not_for_another_agents_main_session(home: Home) -> None:
-    from datetime import date
-
-    home.note("MEMORY.md", "The owner is called Ada.")
-    with home.open() as memory:
-        assert "Ada" not in session_context(memory, "agent:other:main", today=date(2026, 2, 10)).text
-        assert "Ada" in session_context(memory, "agent:main:main", today=date(2026, 2, 10)).text
-
-
-def test_lines_of_a_long_note_are_counted_right(home: Home) -> None:
-    from datetime import date
-
-    text = "".join(f"line {number} {'x' * 40}\n\n\n" for number in range(2_000))
-    home.note("MEMORY.md", text)
-    with home.open() as memory:
-        (part,) = session_context(memory, "main", today=date(2026, 2, 10), max_chars=1_000_000).parts
-        assert part.text == text.rstrip("\n")
-
-
-def test_a_session_that_was_reset_is_known_by_its_id(home: Home) -> None:
-    path = home.say("talk", "the walrus")
-    path.rename(f"{path}.reset.2026-02-10T10-00-00.000Z")
-    with home.open() as memory:
-        assert memory.read_session("talk").text == "1  User: the walrus"
-        home.say("talk", "the seal")
-        assert memory.read_session("talk").text == "1  User: the seal"
 
 
 def test_a_note_in_a_folder_called_sessions_is_a_note(home: Home) -> None:
@@ -420,8 +362,6 @@ def test_a_note_in_a_folder_called_sessions_is_a_note(home: Home) -> None:
 def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datetime import UTC, datetime
-
     from mdrecall.text.redact import masking
 
     masked: list[str] = []

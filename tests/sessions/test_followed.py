@@ -39,6 +39,9 @@ def both(tmp_path: Path) -> Iterator[Both]:
     (root / "memory/deep/two.md").write_text("two")
     (tmp_path / "extra").mkdir()
     (tmp_path / "extra/three.md").write_text("three")
+    # If it were missing, it would count as lost, and nothing would be kept.
+    (root / "docs/inside").mkdir(parents=True)
+    (root / "docs/inside/plan.md").write_text("plan")
     config = tmp_path / "config.json"
     config.write_text('{"memorySearch": {"extraPaths": ["../../extra", "docs/inside/plan.md"]}}')
     env = {"HOME": str(tmp_path / "home"), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
@@ -49,14 +52,7 @@ def both(tmp_path: Path) -> Iterator[Both]:
     followed.close()
 
 
-def _lost(both: Both) -> None:
-    """Make the missing extra file, as a missing one counts as lost and nothing is kept."""
-    (both.root / "docs/inside").mkdir(parents=True)
-    (both.root / "docs/inside/plan.md").write_text("plan")
-
-
 def test_a_listing_is_used_again_while_nothing_changes(both: Both) -> None:
-    _lost(both)
     first = both.followed.scan()
     assert both.followed.scan() is first
     (both.root / "memory/ignored.txt").write_text("not a note")
@@ -68,7 +64,6 @@ def test_a_listing_is_used_again_while_nothing_changes(both: Both) -> None:
 
 
 def test_of_a_changed_note_only_that_one_is_looked_at(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    _lost(both)
     both.followed.scan()
     names = ("memory/one.md", "memory/deep/two.md", "docs/inside/plan.md", "memory/新.md", "docs/inside/no.md", "")
     for name in names:
@@ -129,7 +124,6 @@ def _move_in(root: Path) -> None:
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_every_change_is_seen_at_once(change: Callable[[Path], object], both: Both) -> None:
-    _lost(both)
     before = both.followed.scan()
     assert both.followed.scan() is before
     change(both.root)
@@ -141,7 +135,6 @@ def test_every_change_is_seen_at_once(change: Callable[[Path], object], both: Bo
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 5))])
 def test_any_changes_in_any_order_are_seen_at_once(seed: int, both: Both) -> None:
     chance = random.Random(seed)
-    _lost(both)
     memory = both.root / "memory"
     kept = 0
     for number in range(300):
@@ -172,7 +165,6 @@ def test_any_changes_in_any_order_are_seen_at_once(seed: int, both: Both) -> Non
 
 
 def test_a_queue_that_overflows_hides_nothing(both: Both) -> None:
-    _lost(both)
     both.followed.scan()
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 100_000:
@@ -187,7 +179,6 @@ def test_a_queue_that_overflows_hides_nothing(both: Both) -> None:
 
 
 def test_a_network_file_system_is_looked_at_every_time(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    _lost(both)
     monkeypatch.setattr(watch, "_LOCAL_FILE_SYSTEMS", frozenset())
     assert both.followed.scan() is not both.followed.scan()
     both.check()
@@ -197,21 +188,18 @@ def test_without_a_queue_every_file_is_looked_at(both: Both) -> None:
     def refuse() -> FolderQueue:
         raise OSError("Too many open files")
 
-    _lost(both)
     followed = FollowedFiles(both.files, 1000, refuse)
     assert followed.scan() is not followed.scan()
     assert followed.scan() == both.files.scan()
 
 
 def test_a_listing_is_made_again_after_a_while(both: Both) -> None:
-    _lost(both)
     followed = FollowedFiles(both.files, 0, FolderQueue)
     assert followed.scan() is not followed.scan()
     followed.close()
 
 
 def test_closed_files_are_looked_at_and_hold_no_descriptor(both: Both) -> None:
-    _lost(both)
     before = len(os.listdir("/proc/self/fd"))
     followed = FollowedFiles(both.files, 1000, FolderQueue)
     followed.scan()
@@ -223,7 +211,6 @@ def test_closed_files_are_looked_at_and_hold_no_descriptor(both: Both) -> None:
 
 
 def test_folders_that_are_gone_are_not_followed_any_more(both: Both) -> None:
-    _lost(both)
     both.followed.scan()
     queue = both.followed._queue
     assert queue
@@ -237,7 +224,6 @@ def test_folders_that_are_gone_are_not_followed_any_more(both: Both) -> None:
 
 
 def test_listing_again_and_again_takes_no_more_memory(both: Both) -> None:
-    _lost(both)
     for number in range(300):
         (both.root / f"memory/note{number}.md").write_text("x")
 
@@ -257,7 +243,6 @@ def test_listing_again_and_again_takes_no_more_memory(both: Both) -> None:
 
 
 def test_a_forked_process_takes_no_events_away(both: Both) -> None:
-    _lost(both)
     both.followed.scan()
     (both.root / "memory/new.md").write_text("new")
     reader, writer = os.pipe()
@@ -285,7 +270,6 @@ def test_files_that_nobody_closes_hold_no_descriptor(both: Both) -> None:
 def test_a_listing_that_another_thread_forgets_meanwhile_is_still_given(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _lost(both)
     listing = both.followed.scan()
 
     def forget_meanwhile(kept: object) -> object:

@@ -42,11 +42,17 @@ def read(folder: Path, key: str = KEY) -> Entry | None:
     return read_entry(str(folder), key)
 
 
+def read_history(folder: Path) -> FlushHistory:
+    found = read(folder)
+    assert found
+    return found.history
+
+
 def test_an_entry_is_read_with_what_openclaw_and_mdrecall_wrote(tmp_path: Path) -> None:
     own = {"flush": {"bytes": 9, "attempts": 1, "attemptsCompactionCount": 2}}
     entry = {**REST, "totalTokens": 8, "totalTokensFresh": False, "memoryFlushCompactionCount": 1, "mdrecall": own}
-    store(tmp_path, {KEY: entry | {"contextTokens": 100}})
-    assert read(tmp_path) == Entry(FlushHistory(True, 1, 9, 1, 2), 2, 8, False, 100, "s1")
+    store(tmp_path, {KEY: entry | {"contextTokens": 100, "sessionFile": "/elsewhere/t.jsonl"}})
+    assert read(tmp_path) == Entry(FlushHistory(True, 1, 9, 1, 2), 2, 8, False, 100, "s1", "/elsewhere/t.jsonl")
 
 
 def test_what_is_missing_or_nonsense_counts_as_nothing(tmp_path: Path) -> None:
@@ -160,17 +166,6 @@ def test_a_damaged_record_is_made_again(tmp_path: Path, text: str) -> None:
     assert know(tmp_path, {}).facts == {"s1": SessionFacts(KEY)}
 
 
-def test_the_transcript_is_the_one_that_the_entry_names(tmp_path: Path) -> None:
-    store(tmp_path, {KEY: {"sessionId": "s1", "sessionFile": "/elsewhere/t.jsonl"}, "b": {"sessionFile": "t.jsonl"}})
-    first, second = read(tmp_path), read(tmp_path, "b")
-    assert first
-    assert second
-    assert ((first.session, first.file), (second.session, second.file)) == (
-        ("s1", "/elsewhere/t.jsonl"),
-        ("", "t.jsonl"),
-    )
-
-
 def test_a_book_is_written_and_everything_else_stays_in_its_order(tmp_path: Path) -> None:
     path = store(tmp_path, {"z": {"a": 1}, KEY: dict(REST), "a": {"mdrecall": {"other": 1}}})
     os.chmod(path, 0o640)
@@ -184,9 +179,7 @@ def test_a_book_is_written_and_everything_else_stays_in_its_order(tmp_path: Path
     assert (every["z"], every["a"]) == ({"a": 1}, {"mdrecall": {"other": 1}})
     assert path.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == [FILE]
-    found = read(tmp_path)
-    assert found
-    assert found.history == history
+    assert read_history(tmp_path) == history
 
 
 def test_an_attempt_is_written_without_pretending_a_flush(tmp_path: Path) -> None:
@@ -194,9 +187,7 @@ def test_an_attempt_is_written_without_pretending_a_flush(tmp_path: Path) -> Non
     write(tmp_path, count_attempt(FlushHistory(), 0), now_ms=None)
     flush = {"bytes": 0, "attempts": 1, "attemptsCompactionCount": 0}
     assert json.loads(path.read_text()) == {KEY: {"mdrecall": {"other": 1, "flush": flush}}}
-    found = read(tmp_path)
-    assert found
-    assert found.history == count_attempt(FlushHistory(), 0)
+    assert read_history(tmp_path) == count_attempt(FlushHistory(), 0)
 
 
 def test_the_key_may_be_spelled_with_other_capitals(tmp_path: Path) -> None:
@@ -212,9 +203,7 @@ def test_a_session_that_is_not_there_is_made_only_if_that_is_wanted(tmp_path: Pa
         write(tmp_path, FlushHistory())
     assert path.read_text() == "{}"
     write(tmp_path / "new", record_flush(FlushHistory(), 0, 5), create=True)
-    found = read(tmp_path / "new")
-    assert found
-    assert found.history.flushed_count == 0
+    assert read_history(tmp_path / "new").flushed_count == 0
     assert (tmp_path / "new" / FILE).stat().st_mode & 0o777 == 0o600
 
 

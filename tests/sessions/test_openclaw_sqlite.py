@@ -12,7 +12,6 @@ import pytest
 
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
 from mdrecall.sessions.openclaw import OpenClawTranscripts
-from mdrecall.sessions.openclaw_database import find_decompressor
 from mdrecall.sessions.readers import find_conversation, list_conversations, read_transcript
 from mdrecall.types.documents import Listing
 from mdrecall.types.transcripts import TranscriptRecord
@@ -69,11 +68,6 @@ def test_the_lines_and_their_numbers_are_those_of_the_jsonl_file(store: OpenClaw
     if has_zstd:
         own = [record.origin for record in records_of(store.reader(), "sessions/main/s1.jsonl")]
         assert own == [record.origin for record in records_of(exported, "sessions/s1.jsonl")]
-
-
-def test_here_something_can_decompress_zstd() -> None:
-    pytest.importorskip("zstandard", reason="zstandard is not installed; the extra dev installs it")
-    assert find_decompressor() is not None
 
 
 def test_without_zstd_a_long_message_that_nobody_vouches_for_is_untrusted(store: OpenClawStore) -> None:
