@@ -249,11 +249,20 @@ def test_reading_is_allowed_beside_what_a_person_allows(home: Path, host: str) -
     assert left == {"defaultMode": "plan", "allow": ["Bash(ls:*)", "mcp__mdrecall__memory_append"]}
 
 
-def test_a_list_of_another_form_is_left_as_it_is(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = home / ".claude/settings.json"
+@pytest.mark.parametrize(
+    ("host", "folder", "text", "said"),
+    [
+        ("claude-code", ".claude", '{"permissions": {"allow": "everything"}}', "permissions.allow is not a list"),
+        ("qwen", ".qwen", '{"hooks": "none"}', "was not changed"),
+    ],
+)
+def test_a_value_of_another_form_stops_everything_before_it_begins(
+    home: Path, host: str, folder: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / folder / "settings.json"
     path.parent.mkdir()
-    path.write_text('{"permissions": {"allow": "everything"}}')
-    assert main(["install", "claude-code"]) == 2
-    assert "permissions.allow is not a list" in capsys.readouterr().err
-    assert path.read_text() == '{"permissions": {"allow": "everything"}}'
-    assert not (home / ".claude/skills").exists()
+    path.write_text(text)
+    assert main(["install", host]) == 2
+    assert said in capsys.readouterr().err
+    assert path.read_text() == text
+    assert [each.name for each in path.parent.iterdir()] == [path.name]

@@ -19,7 +19,6 @@ from mdrecall.hosts.digest import (
     finish_digests,
     finish_later,
     load_progress,
-    lock_progress,
     progress_folder,
     progress_path,
     register_session,
@@ -154,15 +153,6 @@ def test_the_conversations_of_all_hosts_become_the_same_digest(settings: Setting
     assert digest_session(event, settings, NOW) is None
 
 
-def test_a_section_stands_below_what_the_note_had_and_changes_nothing_of_it(
-    settings: Settings, talk: Conversation, workspace: Workspace
-) -> None:
-    workspace.write(f"memory/{DAY}.md", "# Tuesday\n\nown words")
-    talk.turn("fix the pool")
-    compact(talk, settings)
-    assert note(settings).startswith("# Tuesday\n\nown words\n\n## Session 09:00 shop")
-
-
 def test_nothing_is_written_for_sub_agents_or_without_a_session_or_a_transcript(
     settings: Settings, talk: Conversation
 ) -> None:
@@ -291,14 +281,6 @@ def test_a_start_finishes_nothing_itself_and_has_it_done_if_there_is_something(
     finish_later(following, settings, NOW + timedelta(hours=1))
     assert started == [""] * 2
     assert note(settings) == ""
-
-
-def test_nobody_waits_while_another_process_writes(settings: Settings, talk: Conversation) -> None:
-    talk.turn("fix the pool")
-    with lock_progress(settings) as is_ours:
-        assert is_ours
-        register_session(talk.event("session-start"), settings)
-    assert start(talk, settings) == [f"memory/{DAY}.md"]
 
 
 def test_what_another_process_has_written_meanwhile_is_not_written_again(

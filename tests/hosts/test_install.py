@@ -121,22 +121,23 @@ def test_what_others_change_after_the_installation_stays(base: Path) -> None:
     assert commands == ["beep", "beep twice"]
 
 
-def test_what_a_host_adds_to_its_settings_stays_and_nothing_else(base: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "added", "indent", "after"),
+    [
+        ('{\n  "theme": "dark"\n}\n', {"$version": 4}, 2, '{\n  "theme": "dark",\n  "$version": 4\n}'),
+        ('{"theme":"dark"}', {}, 4, '{"theme":"dark"}'),
+    ],
+    ids=["something is added", "only the spaces differ"],
+)
+def test_what_a_host_has_written_anew_stays_only_where_it_says_something_else(
+    base: Path, before: str, added: dict[str, int], indent: int, after: str
+) -> None:
     settings = base / "home/.qwen/settings.json"
-    settings.write_text('{\n  "theme": "dark"\n}\n')
+    settings.write_text(before)
     install("qwen")
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), "$version": 4}, indent=2))
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), **added}, indent=indent))
     main(["uninstall", "qwen"])
-    assert settings.read_text() == '{\n  "theme": "dark",\n  "$version": 4\n}'
-
-
-def test_a_host_that_writes_its_settings_anew_gets_them_back_as_they_were(base: Path) -> None:
-    settings = base / "home/.qwen/settings.json"
-    settings.write_text('{"theme":"dark"}')
-    install("qwen")
-    settings.write_text(json.dumps(json.loads(settings.read_text()), indent=4) + "\n")
-    main(["uninstall", "qwen"])
-    assert settings.read_text() == '{"theme":"dark"}'
+    assert settings.read_text() == after
 
 
 def test_a_file_of_mdrecalls_that_somebody_has_edited_is_copied_before_it_goes(
@@ -161,13 +162,6 @@ def test_a_skill_of_the_same_name_is_neither_overwritten_nor_removed(
     assert main(["install", "codex"]) == 2
     assert "was not changed" in capsys.readouterr().err
     assert main(["uninstall", "codex"]) == 0
-    assert tree(base) == before
-
-
-def test_a_file_that_cannot_be_changed_without_a_loss_stops_everything_before_it_begins(base: Path) -> None:
-    (base / "home/.qwen/settings.json").write_text('{"hooks": "none"}')
-    before = tree(base)
-    assert main(["install", "qwen"]) == 2
     assert tree(base) == before
 
 
@@ -201,17 +195,6 @@ def test_no_file_is_made_that_nothing_is_written_to(base: Path) -> None:
     (base / "home/.codex/hooks.json").unlink()
     install("codex", "--scope", "project")
     assert not config.exists()
-
-
-def test_yaml_is_not_edited_and_the_lines_are_told(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config, before = base / "home/.config/goose/config.yaml", OTHERS[".config/goose/config.yaml"]
-    install("goose")
-    assert "Add to ~/.config/goose/config.yaml, which mdrecall does not edit:\n\nextensions:" in capsys.readouterr().out
-    assert config.read_text() == before
-    config.write_text(written := before + '  mdrecall: {"cmd": "mdrecall"}\n')
-    main(["uninstall", "goose"])
-    assert "Remove mdrecall from extensions" in capsys.readouterr().err
-    assert config.read_text() == written
 
 
 HERMES_PLUGIN = ".hermes/plugins/mdrecall"
@@ -277,21 +260,22 @@ def test_hermes_goes_back_to_its_provider_although_it_has_written_its_file_anew(
     assert config.read_text() == "memory:\n  provider: ''\n"
 
 
-def test_without_hermes_nothing_is_written(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["install", "hermes", "--remove", "--workspace", "x"]) == 2
-    assert "--workspace does not work with --remove." in capsys.readouterr().err
-    shutil.rmtree(base / "home/.hermes")
+@pytest.mark.parametrize(
+    ("arguments", "has_home", "message"),
+    [
+        (("--remove", "--workspace", "x"), True, "--workspace does not work with --remove."),
+        (("--workspace", "x"), True, "--workspace does not work with hermes"),
+        (("--scope", "project"), True, "no configuration for a project"),
+        ((), False, "There is no folder of Hermes at"),
+    ],
+)
+def test_what_makes_no_sense_for_hermes_writes_nothing(
+    base: Path, arguments: tuple[str, ...], has_home: bool, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    has_home or shutil.rmtree(base / "home/.hermes")
     before = tree(base)
-    for arguments, message in (
-        ((), "There is no folder of Hermes at"),
-        (("--workspace", "x"), "--workspace does not work with hermes"),
-    ):
-        assert main(["install", "hermes", *arguments]) == 2
-        assert message in capsys.readouterr().err
-    (base / "home/.hermes").mkdir()
-    assert main(["install", "hermes", "--scope", "project"]) == 2
-    assert "no configuration for a project" in capsys.readouterr().err
-    (base / "home/.hermes").rmdir()
+    assert main(["install", "hermes", *arguments]) == 2
+    assert message in capsys.readouterr().err
     assert tree(base) == before
 
 
@@ -423,30 +407,6 @@ def test_notes_and_settings_of_others_stay_when_the_last_host_goes(base: Path) -
     assert json.loads(config.read_text()) == {"mdrecall": {"hosts": {"digest": False}}}
 
 
-def test_a_person_stands_in_one_memory_while_hosts_use_another(
-    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = base / "other-notes"
-    other.mkdir()
-    (other / "walrus.md").write_text("The walrus sleeps in the harbour.\n")
-    install("claude-code")
-    (base / "home/mdrecall/MEMORY.md").write_text("The walrus of the office plays chess.\n")
-    monkeypatch.chdir(other)
-    capsys.readouterr()
-    assert main(["search", "walrus"]) == 0
-    found = capsys.readouterr()
-    assert ("harbour" in found.out, "chess" in found.out, found.err) == (True, False, "")
-    assert main(["note", "tea", "--file", "drinks"]) == 0
-    assert list(base.rglob("drinks.md")) == [other / "drinks.md"]
-    assert main(["context"]) == 0
-    shown = capsys.readouterr()
-    assert "plays chess" in shown.out
-    assert "Using the memory in ~/mdrecall (from ~/.local/state/mdrecall/mdrecall.json" in shown.err
-    monkeypatch.chdir(base / "project")
-    assert main(["search", "walrus"]) == 0
-    assert "plays chess" in capsys.readouterr().out
-
-
 def test_without_the_receipt_only_the_pieces_of_mdrecall_are_taken_out(base: Path) -> None:
     install("codex")
     for receipt in (base / "home/.local/state/mdrecall/installed").iterdir():
@@ -556,14 +516,7 @@ def test_the_plugin_in_the_wheel_is_what_would_be_installed_with_the_command_by_
 
 def test_the_command_line_of_a_hook_is_the_same_in_every_version() -> None:
     """Codex asks for a new approval when it changes, and other hosts may hold an old copy of the plugin."""
-    commands = [
-        group[0]["hooks"][0]["command"]
-        for group in json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"].values()
-    ]
-    assert commands == [
-        "mdrecall hook session-start",
-        "mdrecall hook prompt",
-        "mdrecall hook before-compaction",
-        "mdrecall hook stop",
-        "mdrecall hook session-end",
-    ]
+    hooks = json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"]
+    events = ("session-start", "prompt", "before-compaction", "stop", "session-end")
+    commands = [group["hooks"][0]["command"] for [group] in hooks.values()]
+    assert commands == [f"mdrecall hook {event}" for event in events]

@@ -161,9 +161,9 @@ def test_in_a_repository_its_own_entries_come_first_and_triggers_of_others_are_s
     assert "Ask Ben" in hooks.answer("prompt", prompt=other, session_id="s2").context
 
 
-def keep(hooks: Hooks, tmp_path: Path, said: str, folder: Path, session: str = "earlier", answer: str = "Ok.") -> None:
+def keep(hooks: Hooks, folder: Path, said: str, session: str = "earlier", answer: str = "Ok.") -> None:
     """A session in which a person said something and the agent answered, and which has ended."""
-    talk = Conversation(tmp_path, session)
+    talk = Conversation(folder.parent, session)
     talk.turn(said, answer=answer)
     settings = hooks.call("prompt").settings
     digest_session(talk.event("before-compaction", cwd=str(folder)), settings, NOW)
@@ -175,24 +175,28 @@ def repository(folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return repository(tmp_path / "shop")
+
+
 SAID = "The invoices of the bakery go to the accountant on the first Monday of the month."
 ASKED = "when do the invoices of the bakery go to the accountant?"
 
 
-def test_what_was_said_in_a_session_comes_back_in_the_same_project_only(hooks: Hooks, tmp_path: Path) -> None:
-    shop, other = repository(tmp_path / "shop"), repository(tmp_path / "other")
+def test_what_was_said_in_a_session_comes_back_in_the_same_project_only(hooks: Hooks, shop: Path) -> None:
+    other = repository(shop.parent / "other")
     (shop / "src").mkdir()
-    keep(hooks, tmp_path, SAID, shop)
+    keep(hooks, shop, SAID)
     assert "first Monday" in hooks.answer("prompt", prompt=ASKED, cwd=shop).context
     assert "first Monday" in hooks.answer("prompt", prompt=ASKED, cwd=shop / "src", session_id="s2").context
     assert "first Monday" not in hooks.answer("prompt", prompt=ASKED, cwd=other, session_id="s3").context
 
 
-def test_the_running_session_and_an_earlier_question_are_never_shown(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    keep(hooks, tmp_path, SAID, shop, session="s1")
+def test_the_running_session_and_an_earlier_question_are_never_shown(hooks: Hooks, shop: Path) -> None:
+    keep(hooks, shop, SAID, session="s1")
     assert hooks.answer("prompt", prompt=ASKED, cwd=shop, session_id="s1").context == ""
-    keep(hooks, tmp_path, ASKED, shop, session="asked")
+    keep(hooks, shop, ASKED, session="asked")
     assert ASKED not in hooks.answer("prompt", prompt=ASKED, cwd=shop, session_id="s2").context
 
 
@@ -213,9 +217,8 @@ def test_what_this_host_loads_itself_and_what_a_repository_brings_is_not_shown(h
     assert f"{said} memory" not in hooks.answer("prompt", prompt=prompt, cwd=str(tmp_path), session_id="s9").context
 
 
-def test_pasted_text_is_nobodys_words(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    keep(hooks, tmp_path, f"Look at this:\n```\n{SAID}\n```", shop)
+def test_pasted_text_is_nobodys_words(hooks: Hooks, shop: Path) -> None:
+    keep(hooks, shop, f"Look at this:\n```\n{SAID}\n```")
     assert hooks.answer("prompt", prompt=ASKED, cwd=shop).context == ""
 
 
@@ -224,75 +227,65 @@ def follow(hooks: Hooks, folder: Path) -> None:
     HostState(hooks.call("prompt").settings.agent_folder).follow("claude-code", FollowedHost(str(folder)))
 
 
-def test_of_a_question_the_answer_after_it_is_shown(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    follow(hooks, tmp_path)
-    keep(hooks, tmp_path, ASKED, shop, answer="They go there on the first Monday.")
+def test_of_a_question_the_answer_after_it_is_shown(hooks: Hooks, shop: Path) -> None:
+    follow(hooks, shop.parent)
+    keep(hooks, shop, ASKED, answer="They go there on the first Monday.")
     text = hooks.answer("prompt", prompt=ASKED, cwd=shop).context
     assert "They go there on the first Monday." in text
     assert ASKED not in text
 
 
-def test_code_and_tables_and_a_text_that_only_introduces_one_are_not_shown(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    follow(hooks, tmp_path)
+def test_code_and_tables_and_a_text_that_only_introduces_one_are_not_shown(hooks: Hooks, shop: Path) -> None:
+    follow(hooks, shop.parent)
     table = "| invoices | bakery | accountant | 12:30 | 4711 | -- | {go: [1, 2, 3]} |"
-    keep(hooks, tmp_path, "The invoices of the bakery go to the accountant:", shop, answer=table)
+    keep(hooks, shop, "The invoices of the bakery go to the accountant:", answer=table)
     assert hooks.answer("prompt", prompt=ASKED, cwd=shop).context == ""
 
 
-def test_the_same_is_shown_once(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
+def test_the_same_is_shown_once(hooks: Hooks, shop: Path) -> None:
     for number in range(3):
-        keep(hooks, tmp_path, f"{SAID} Again.", shop, session=f"e{number}")
+        keep(hooks, shop, f"{SAID} Again.", session=f"e{number}")
     assert hooks.answer("prompt", prompt=ASKED, cwd=shop).context.count("first Monday") == 1
 
 
-def test_later_in_a_session_only_a_word_that_is_new_in_it_brings_something(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    keep(hooks, tmp_path, f"{SAID} The bakery has three ovens, and one of them is always cold.", shop)
+def test_later_in_a_session_only_a_word_that_is_new_in_it_brings_something(hooks: Hooks, shop: Path) -> None:
+    keep(hooks, shop, f"{SAID} The bakery has three ovens, and one of them is always cold.")
     hooks.answer("prompt", prompt="sort the imports of the billing module", cwd=shop)
     later = "does the accountant get invoices of the bakery?"
     assert "first Monday" in hooks.answer("prompt", prompt=later, cwd=shop).context
     hooks.answer("prompt", prompt="sort the imports of the billing module", cwd=shop, session_id="s2")
-    keep(hooks, tmp_path, "The accountant gets invoices of the bakery by post.", shop, session="s2")
+    keep(hooks, shop, "The accountant gets invoices of the bakery by post.", session="s2")
     assert hooks.answer("prompt", prompt=later, cwd=shop, session_id="s2").context == ""
 
 
-def test_a_passage_inside_a_long_message_has_its_speaker(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    follow(hooks, tmp_path)
+def test_a_passage_inside_a_long_message_has_its_speaker(hooks: Hooks, shop: Path) -> None:
+    follow(hooks, shop.parent)
     long = " ".join(f"Sentence number {number} speaks of nothing in particular." for number in range(300))
-    keep(hooks, tmp_path, "Tell me all.", shop, answer=f"{long} The zebra sleeps in the attic. {long}")
+    keep(hooks, shop, "Tell me all.", answer=f"{long} The zebra sleeps in the attic. {long}")
     hits = hooks.workspace.memory().search("where does the zebra sleep?", source="sessions")
     assert hits[0].speaker == "Assistant"
     assert "zebra" in hits[0].snippet
 
 
-def test_a_pasted_passage_is_not_the_persons(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    follow(hooks, tmp_path)
-    keep(hooks, tmp_path, "What does this say?\n> The zebra sleeps in the attic.", shop)
+def test_a_pasted_passage_is_not_the_persons(hooks: Hooks, shop: Path) -> None:
+    follow(hooks, shop.parent)
+    keep(hooks, shop, "What does this say?\n> The zebra sleeps in the attic.")
     hits = hooks.workspace.memory().search("where does the zebra sleep?", source="sessions")
     assert hits[0].speaker == "Pasted"
 
 
-def test_a_question_that_was_asked_does_not_come_before_a_doubtful_answer(hooks: Hooks, tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    keep(hooks, tmp_path, "We sent the papers of the bakery over to her on a Monday.", shop)
-    keep(hooks, tmp_path, ASKED, shop, session="asked")
+def test_a_question_that_was_asked_does_not_come_before_a_doubtful_answer(hooks: Hooks, shop: Path) -> None:
+    keep(hooks, shop, "We sent the papers of the bakery over to her on a Monday.")
+    keep(hooks, shop, ASKED, session="asked")
     hits = hooks.workspace.memory().search(ASKED, source="sessions")
     assert "on a Monday" in hits[0].snippet
 
 
 @pytest.mark.parametrize("reply", ["I have no notes about that, sorry.", "Sorry, I looked, but found no record."])
-def test_a_reply_that_says_nothing_does_not_come_before_a_doubtful_answer(
-    hooks: Hooks, tmp_path: Path, reply: str
-) -> None:
-    shop = repository(tmp_path / "shop")
-    follow(hooks, tmp_path)
-    keep(hooks, tmp_path, "We sent the papers of the bakery over to her on a Monday.", shop)
-    keep(hooks, tmp_path, ASKED, shop, session="asked", answer=reply)
+def test_a_reply_that_says_nothing_does_not_come_before_a_doubtful_answer(hooks: Hooks, shop: Path, reply: str) -> None:
+    follow(hooks, shop.parent)
+    keep(hooks, shop, "We sent the papers of the bakery over to her on a Monday.")
+    keep(hooks, shop, ASKED, session="asked", answer=reply)
     hits = hooks.workspace.memory().search(ASKED, source="sessions")
     assert "on a Monday" in hits[0].snippet
     assert reply not in hooks.answer("prompt", prompt=ASKED, cwd=shop).context
@@ -309,7 +302,7 @@ def test_conversations_are_found_beside_notes_and_change_nothing_of_what_notes_a
     before = find(PROMPT)
     for number in range(5):
         said = f"The database pool of office {number} has connections to the database of the bakery."
-        keep(hooks, tmp_path, f"{said} {SAID}", repository(tmp_path / str(number)), session=f"e{number}")
+        keep(hooks, repository(tmp_path / str(number)), f"{said} {SAID}", session=f"e{number}")
     (hooks.workspace.path / "memory" / f"{DAY}.md").unlink(missing_ok=True)
     assert find(PROMPT, source="memory") == before
     assert {path: score for path, score in find(PROMPT).items() if path.startswith("memory/")} == before
