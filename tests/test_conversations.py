@@ -418,12 +418,3 @@ def test_a_conversation_in_openclaws_database_is_found_through_the_migration_and
         assert not memory.search("lighthouse key")
         with pytest.raises(FileMissing):
             memory.read_session("talk")
-
-
-def test_an_unknown_database_of_openclaw_is_told_and_the_notes_are_searched(home: Home) -> None:
-    home.note("MEMORY.md", "The walrus sleeps.")
-    OpenClawStore(home.state, version=7)
-    with home.open() as memory:
-        report = memory.sync()
-        assert ["unknown OpenClaw" in issue.problem for issue in report.issues] == [True]
-        assert memory.search("walrus")

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
+from mdrecall.errors import ConfigError, SessionsError
 from mdrecall.flush import Flush, State
 from mdrecall.sessions.flush import MAX_ATTEMPTS, FlushHistory
 from tests.conftest import Workspace, examples
@@ -168,18 +168,6 @@ def test_a_loop_may_keep_the_history_itself(claw: Claw) -> None:
     assert not flush.check(FULL, history=FlushHistory(flushed_count=0)).run
     with pytest.raises(SessionsError, match="no session"):
         flush.done()
-
-
-def test_silence_writes_nothing_and_an_empty_text_is_refused(claw: Claw) -> None:
-    flush = claw.flush()
-    assert flush.append(" NO_REPLY\n", NOW, "UTC") == ("memory/2026-02-16.md", 0, (), None, None)
-    assert not (claw.workspace / "memory").exists()
-    flush.append("- kept\nNO_REPLY", NOW, "UTC")
-    assert (claw.workspace / "memory/2026-02-16.md").read_text() == "- kept\n<!-- by flush -->\n"
-    with pytest.raises(NothingToWrite):
-        flush.append(" ", NOW, "UTC")
-    with pytest.raises(PathRefused, match=r"MEMORY\.md"):
-        flush.append("text", NOW, "UTC", path="MEMORY.md")
 
 
 def test_at_midnight_the_day_of_the_call_decides(claw: Claw) -> None:

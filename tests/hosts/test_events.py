@@ -54,26 +54,28 @@ def test_an_unknown_host_or_event_is_no_event(name: str, host: str) -> None:
     assert read_event(name, {}, {"CLAUDE_PROJECT_DIR": "/"}, host=host) is None
 
 
-def test_every_field_of_claude_code_is_read() -> None:
-    payload = {
-        "session_id": "5f0c",
-        "transcript_path": TRANSCRIPTS["claude-code"],
-        "cwd": "/home/ada/shop",
-        "hook_event_name": "Stop",
-        "stop_hook_active": True,
-        "last_assistant_message": "Done.",
-    }
-    event = read("stop", payload)
-    assert (event.session, event.cwd, event.host_event) == ("5f0c", "/home/ada/shop", "Stop")
-    assert event.is_stop_active
-    assert not event.is_subagent
-
-
-def test_the_fields_of_copilot_may_be_in_camel_case() -> None:
-    payload = {"sessionId": "46a", "transcriptPath": TRANSCRIPTS["copilot"], "prompt": "fix the pool"}
-    event = read("prompt", payload)
-    assert (event.host.name, event.session, event.prompt) == ("copilot", "46a", "fix the pool")
-    assert event.host_event == "UserPromptSubmit"
+@pytest.mark.parametrize(
+    ("name", "host", "payload", "fields"),
+    [
+        ("stop", "claude-code",
+         {"session_id": "5f0c", "cwd": "/home/ada/shop", "hook_event_name": "Stop", "stop_hook_active": True},
+         {"session": "5f0c", "cwd": "/home/ada/shop", "host_event": "Stop", "is_stop_active": True,
+          "is_subagent": False}),
+        ("prompt", "", {"sessionId": "46a", "transcriptPath": TRANSCRIPTS["copilot"], "prompt": "fix the pool"},
+         {"session": "46a", "prompt": "fix the pool", "host_event": "UserPromptSubmit"}),
+        ("prompt", "codex", {"agent_id": "a3", "prompt": "look"}, {"is_subagent": True}),
+        ("subagent-stop", "claude-code", {"agent_type": ""}, {"is_subagent": True}),
+        ("prompt", "qwen", {"cwd": 3, "prompt": None, "stop_hook_active": "yes"},
+         {"cwd": "", "prompt": "", "is_stop_active": False}),
+        ("prompt", "qwen", {}, {"cwd": "", "prompt": "", "is_stop_active": False}),
+    ],
+    ids=["Claude Code", "camel case of Copilot", "sub-agent begins", "sub-agent ends", "wrong types", "nothing"],
+)  # fmt: skip
+def test_the_fields_of_a_payload_are_read(
+    name: str, host: str, payload: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    event = read(name, payload, host=host)._asdict()
+    assert event | fields == event
 
 
 def test_a_transcript_that_the_host_does_not_name_is_found(tmp_path: Path) -> None:
@@ -83,17 +85,6 @@ def test_a_transcript_that_the_host_does_not_name_is_found(tmp_path: Path) -> No
     env = {"HOME": str(tmp_path)}
     assert read("session-start", {"session_id": "46a"}, env, host="copilot").transcript == str(path)
     assert read("session-start", {"session_id": "46b"}, env, host="copilot").transcript == ""
-
-
-def test_a_prompt_that_starts_a_sub_agent_says_so() -> None:
-    assert read("prompt", {"agent_id": "a3", "prompt": "look"}, host="codex").is_subagent
-    assert read("subagent-stop", {"agent_type": ""}, host="claude-code").is_subagent
-
-
-@pytest.mark.parametrize("payload", [{"cwd": 3, "prompt": None, "stop_hook_active": "yes"}, {}])
-def test_fields_of_a_wrong_type_count_as_missing(payload: dict[str, Any]) -> None:
-    event = read("prompt", payload, host="qwen")
-    assert (event.cwd, event.prompt, event.is_stop_active) == ("", "", False)
 
 
 @pytest.mark.parametrize(("attended", "is_headless"), [("0", True), ("1", False)])
