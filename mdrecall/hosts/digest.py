@@ -126,7 +126,7 @@ def list_progress(settings: Settings, limit: int | None, now: datetime) -> list[
 
 def load_progress(path: str) -> Progress:
     """Return how far a session has come; what its file does not say is as in a new session."""
-    return _load(path, Progress())
+    return _fill(Progress(), state_files.load(path))
 
 
 def save_progress(path: str, progress: Progress) -> None:
@@ -149,10 +149,6 @@ def lock_progress(settings: Settings, name: str = "lock", wait_s: float = _WAIT_
 
 def _pending_path(settings: Settings) -> str:
     return os.path.join(progress_folder(settings), "pending")
-
-
-def _load(path: str, new: _T) -> _T:
-    return _fill(new, state_files.load(path))
 
 
 def _fill(new: _T, found: Mapping[str, Any]) -> _T:

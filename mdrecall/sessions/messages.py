@@ -110,7 +110,7 @@ _MIN_BYTES = 15
 _MIN_WISH_WORDS = 5
 
 # A line ends a sentence, and so does a full stop that a blank follows.
-_END = compile_later(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
+SENTENCE_END = compile_later(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
 _FENCE = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 # What begins a line in Markdown: a heading, a list item with its box, a quotation, the borders of a table.
 _LEAD = compile_later(r"(?:[#>|\s]|[-*+]\s|\d{1,3}[.)]\s|\[[ xX]\]\s)+")
@@ -231,7 +231,7 @@ def split_sentences(text: str, *, is_prose: bool = False) -> Iterator[str]:
         bare = line[lead.end() :] if (lead := _LEAD.match(line)) else line
         if is_prose and bare != line.lstrip():
             continue
-        for sentence in _END.split(bare):
+        for sentence in SENTENCE_END.split(bare):
             if len(sentence.strip().encode("utf-8", "replace")) >= _MIN_BYTES:
                 yield " ".join(sentence.split())
 

@@ -68,13 +68,13 @@ class OpenClawTranscripts:
         kept: str = "",
         one_person: bool = False,
     ) -> None:
-        """``folder`` has the files; facts about them are kept in the file ``kept``.
+        """``folder`` has the files; facts about them are kept in the file ``kept``. No database has no conversations.
 
         ``one_person`` says that the agent's private conversations are all with the same person.
         """
         self._folder = folder
         self._entries = KnownSessions(folder, kept)
-        self._database = database
+        self._database = database or OpenClawDatabase("", folder)
         self._agent = agent
         self._one_person = one_person
         # A coding agent's conversations have paths of the same form.
@@ -94,8 +94,6 @@ class OpenClawTranscripts:
     def scan(self) -> Listing:
         """List every conversation with its stamp. Links are not followed; what OpenClaw has forgotten is not listed."""
         files = self._scan_files()
-        if self._database is None:
-            return files
         folder = os.path.dirname(self._database.path)
         try:
             contents = self._read_contents()
@@ -132,7 +130,7 @@ class OpenClawTranscripts:
     def _read_contents(self) -> Contents:
         """Read which conversations the database has, without those that are not to be found."""
         try:
-            found = self._database.list_windows() if self._database else Contents({})
+            found = self._database.list_windows()
         except FileMissing:
             found = Contents({})
         hidden = _find_hidden(found.windows, self._agent)
@@ -220,14 +218,14 @@ class OpenClawTranscripts:
             return "unknown"
 
     def _add_facts(self, found: Conversation, window: Window) -> Conversation:
-        if self._database is not None and self._facts is None:
+        if self._facts is None:
             self._facts, self._participants = {}, {}
             with suppress(ReadError):
                 self._facts = self._database.read_facts()
             # An older database has no such table.
             with suppress(ReadError):
                 self._participants = self._database.read_participants()
-        facts = (self._facts or {}).get(window.key, SessionFacts())
+        facts = self._facts.get(window.key, SessionFacts())
         return found._replace(
             session_key=window.key,
             chat_type=window.chat_type or facts.chat_type,
@@ -240,8 +238,8 @@ class OpenClawTranscripts:
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager["OpenTranscript"]:
         """Open a conversation by its path."""
         session = self._session_of(path)
-        if session and self._database and (self._prefix != _PREFIX or session in self._known.windows):
-            return self._open_window(self._database, path, session, with_tools=with_tools)
+        if session and (self._prefix != _PREFIX or session in self._known.windows):
+            return self._open_window(path, session, with_tools=with_tools)
         if not _is_file_path(path):
             raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
         if not _is_read_from_file(path, self._known):
@@ -253,13 +251,11 @@ class OpenClawTranscripts:
         return open_jsonl(self._folder, path.removeprefix(_PREFIX), read_records, shown=path)
 
     @contextmanager
-    def _open_window(
-        self, database: OpenClawDatabase, path: str, session: str, *, with_tools: bool
-    ) -> Iterator["OpenWindow"]:
-        window = database.find_window(session)
+    def _open_window(self, path: str, session: str, *, with_tools: bool) -> Iterator["OpenWindow"]:
+        window = self._database.find_window(session)
         if window is None or window.is_forgotten or _find_hidden({session: window}, self._agent):
             raise FileMissing(f"There is no transcript {path}.", path=path)
-        yield OpenWindow(database, window, with_tools)
+        yield OpenWindow(self._database, window, with_tools)
 
 
 def _read_records(file: OpenJsonl, start: int, number: int, *, with_tools: bool) -> Iterator[TranscriptRecord]:

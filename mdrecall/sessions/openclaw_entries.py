@@ -260,9 +260,9 @@ def _as_number(value: Any) -> int | None:
 
 
 def _replace(path: str, entries: dict[str, Any]) -> None:
+    """Replace the file by a new one with the same permissions."""
     from mdrecall.notes.editing import open_folder, sync_folder
 
-    """Replace the file by a new one with the same permissions."""
     try:
         data = json.dumps(entries, ensure_ascii=False, indent=2).encode()
     except UnicodeEncodeError:

@@ -18,6 +18,7 @@ from mdrecall.errors import ReadError
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.repository import name_wishes
 from mdrecall.patterns import compile_later
+from mdrecall.sessions.messages import SENTENCE_END
 from mdrecall.text.annotations import is_for, read_annotations, read_projects
 from mdrecall.text.words import fold, is_similar, list_statement_words
 
@@ -51,7 +52,6 @@ class FoundWish(NamedTuple):
     is_withdrawal: bool = False
 
 
-_SENTENCE_END = compile_later(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
 _LEAD = compile_later(r"(?:[#>\s]|[-*+•]\s|\d{1,3}[.)]\s)+")
 _CLAUSE = compile_later(r"(?:[^,;:，；：(（–—-]|[,:-](?=\S)|(?<!\s)[–—])+[,;:，；：]?\s*")
 # What somebody else has said, and code. An apostrophe inside a word is not a quotation mark.
@@ -151,7 +151,7 @@ _ASIAN_ORDER = compile_later(
 
 def find_wishes(text: str) -> Iterator[FoundWish]:
     """Yield the sentences of a person's own words that are wishes, or that take one back."""
-    for line in _SENTENCE_END.split(text):
+    for line in SENTENCE_END.split(text):
         lead = _LEAD.match(line)
         sentence = " ".join(filter(str.isprintable, line[lead.end() if lead else 0 :].replace("<!--", "").split()))
         if 0 < len(sentence) <= _MAX_CHARS and (found := _read_sentence(sentence)):
