@@ -55,7 +55,7 @@ class Model:
     def answer(self, body: Any, wire: Format) -> dict[str, Any]:
         """Return the answer to a request."""
         with self._lock:
-            return wire.write(body, self._decide(wire.read(body), can_call=wire.has_tools(body)))
+            return wire.write(body, self._decide(wire.read(body), can_call=bool(body.get("tools"))))
 
     def record(self, path: str, body: Any) -> None:
         """Remember a request."""

@@ -45,6 +45,14 @@ def talk(tmp_path: Path) -> Conversation:
     return Conversation(tmp_path)
 
 
+@pytest.fixture
+def inherited(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings that a process finds, too, which a digest starts and nobody waits for."""
+    for name, value in workspace.env.items():
+        monkeypatch.setenv(name, value)
+    return settings_of(workspace)
+
+
 def note(settings: Settings, day: str = DAY) -> str:
     path = Path(settings.workspace, "memory", f"{day}.md")
     return path.read_text() if path.exists() else ""
@@ -423,34 +431,29 @@ def test_what_a_section_will_say_is_forgotten_before_it_is_written(
 
 
 def test_at_the_end_of_a_session_a_process_of_its_own_writes_the_rest_and_ends(
-    workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, inherited: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = settings_of(workspace)
     mark = f"MDRECALL_TEST={talk.file}"
-    for name, value in {**workspace.env, "MDRECALL_TEST": str(talk.file)}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MDRECALL_TEST", str(talk.file))
     # The process is started in the workspace, where a repository could have put a module of that name.
     (workspace.path / "mdrecall").mkdir()
     (workspace.path / "mdrecall" / "__init__.py").write_text("raise SystemExit(1)")
     talk.turn("fix the pool")
-    assert digest_session(talk.event("session-end"), settings, NOW) is None
-    assert until(lambda: "fix the pool" in note(settings))
+    assert digest_session(talk.event("session-end"), inherited, NOW) is None
+    assert until(lambda: "fix the pool" in note(inherited))
     assert until(lambda: not marked(mark))
     monkeypatch.setattr(digest, "_start_detached", lambda *_: pytest.fail("there is nothing left to write"))
-    digest_session(talk.event("session-end"), settings, NOW)
-    assert ranges(note(settings)) == ["1-2"]
+    digest_session(talk.event("session-end"), inherited, NOW)
+    assert ranges(note(inherited)) == ["1-2"]
 
 
 def test_a_transcript_that_is_written_after_the_last_hook_is_waited_for(
-    workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    inherited: Settings, talk: Conversation
 ) -> None:
-    settings = settings_of(workspace)
-    for name, value in workspace.env.items():
-        monkeypatch.setenv(name, value)
-    assert digest_session(talk.event("stop"), settings, NOW) is None
-    assert digest_session(talk.event("session-end"), settings, NOW) is None
+    assert digest_session(talk.event("stop"), inherited, NOW) is None
+    assert digest_session(talk.event("session-end"), inherited, NOW) is None
     talk.turn("fix the pool")
-    assert until(lambda: "fix the pool" in note(settings))
+    assert until(lambda: "fix the pool" in note(inherited))
 
 
 def test_a_transcript_that_never_comes_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -462,14 +465,11 @@ def test_a_transcript_that_never_comes_is_not_waited_for_long(monkeypatch: pytes
 
 
 def test_what_goes_wrong_after_the_end_of_a_session_is_in_the_log(
-    workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, inherited: Settings, talk: Conversation
 ) -> None:
-    settings = settings_of(workspace)
-    for name, value in workspace.env.items():
-        monkeypatch.setenv(name, value)
     (workspace.path / "memory").write_text("a file where the folder of notes should be")
     talk.turn("fix the pool")
-    digest_session(talk.event("session-end"), settings, NOW)
+    digest_session(talk.event("session-end"), inherited, NOW)
     log = Path(find_log(workspace.env, str(workspace.path)))
     assert until(lambda: log.exists() and "FileUnwritable" in log.read_text())
 

@@ -184,16 +184,13 @@ def test_a_long_wish_hides_no_other(hooks: Hooks) -> None:
     assert "安安安…\n- Always answer in German." in text
 
 
-def test_a_small_setting_leaves_room_for_the_beginning_of_memory_md(hooks: Hooks) -> None:
+def test_a_long_memory_md_has_its_beginning_in_little_room_and_leaves_some_for_the_last_days(hooks: Hooks) -> None:
+    hooks.workspace.write("MEMORY.md", "The first line.\n" + "Ana has much to tell.\n" * 5000)
     hooks.workspace.configure("{mdrecall: {hosts: {maxChars: 1000}}}")
-    hooks.workspace.write("MEMORY.md", "The first line.\n" + "More.\n" * 5000)
     text = hooks.answer("session-start").context
     assert "The first line." in text
     assert len(text) <= 1000
-
-
-def test_a_long_memory_md_leaves_room_for_the_last_days(hooks: Hooks) -> None:
-    hooks.workspace.write("MEMORY.md", "The first line.\n" + "Ana has much to tell.\n" * 5000)
+    hooks.workspace.configure("{}")
     text = hooks.answer("session-start").context
     assert "The first line." in text
     assert "The deploy failed." in text

@@ -42,7 +42,6 @@ class Format(NamedTuple):
     """One wire format."""
 
     read: Callable[[Any], list[Turn]]
-    has_tools: Callable[[Any], bool]
     write: Callable[[Any, Reply], dict[str, Any]]
     stream: Callable[[dict[str, Any]], Events]
 
@@ -234,11 +233,7 @@ def _write_gemini(body: Any, reply: Reply) -> dict[str, Any]:
     }
 
 
-def _has_tools(body: Any) -> bool:
-    return bool(body.get("tools"))
-
-
-_ANTHROPIC = Format(_read_anthropic, _has_tools, _write_anthropic, _stream_anthropic)
-_RESPONSES = Format(_read_responses, _has_tools, _write_responses, _stream_responses)
-_CHAT = Format(_read_chat, _has_tools, _write_chat, _stream_chat)
-_GEMINI = Format(_read_gemini, _has_tools, _write_gemini, lambda answer: [("", answer)])
+_ANTHROPIC = Format(_read_anthropic, _write_anthropic, _stream_anthropic)
+_RESPONSES = Format(_read_responses, _write_responses, _stream_responses)
+_CHAT = Format(_read_chat, _write_chat, _stream_chat)
+_GEMINI = Format(_read_gemini, _write_gemini, lambda answer: [("", answer)])

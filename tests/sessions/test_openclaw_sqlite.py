@@ -403,15 +403,6 @@ def test_a_database_that_cannot_be_read_is_told_and_nothing_leaves_the_index(sto
         records_of(reader, "sessions/main/s1.jsonl")
 
 
-def test_without_a_database_the_files_are_read(store: OpenClawStore) -> None:
-    for each in store.file.parent.iterdir():
-        each.unlink()
-    (store.sessions / "s2.jsonl").write_text(json.dumps(message("f1", "user", "a file")) + "\n")
-    reader = store.reader()
-    assert reader.scan() == OpenClawTranscripts(str(store.sessions)).scan()
-    assert lines_of(reader, "sessions/s2.jsonl") == [(1, "User: a file", "2026-05-02")]
-
-
 def test_stamp_and_seal_tell_growth_from_a_rewritten_history(store: OpenClawStore) -> None:
     fill(store)
     reader = store.reader()

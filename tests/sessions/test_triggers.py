@@ -19,11 +19,6 @@ def test_a_phrase_counts_as_in_openclaw(message: str, phrase: str, score: float)
     assert Message(message).score_phrase(phrase) == pytest.approx(score, abs=1e-12)
 
 
-def test_the_search_has_a_fifth_of_the_score() -> None:
-    assert combine_scores(0.5, 1.0) == pytest.approx(0.6)
-    assert MIN_SCORE == 0.65
-
-
 @pytest.mark.parametrize(
     ("message", "phrase"),
     [
