@@ -1,7 +1,6 @@
 """Who sees which conversation, through every door: nothing of a hidden one, neither text nor name nor count."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tests.conftest import Workspace, environment
 from tests.doors.doors import run_in_process
 from tests.sessions.host_transcripts import ANSWER, FOLDER, write_host
 from tests.sessions.openclaw_store import OpenClawStore, message
+from tests.test_conversations import Home
 
 PRIVATE = ("main", "direct", "dashboard")
 #: Of each kind a conversation that asks, and another one.
@@ -52,7 +52,6 @@ CHAT_TYPES = {"other-dashboard": "direct"}
 #: As long as each other, so that no average changes with how many there are.
 SECRETS = {name: f"quartz{number:02}" for number, name in enumerate(SOURCES)}
 ROLES = ("user", "assistant")
-SEARCH = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
 
 
 def can_see(requester: str, source: str) -> bool:
@@ -60,8 +59,8 @@ def can_see(requester: str, source: str) -> bool:
     return (relation == "own" and kind == requester) or (requester in PRIVATE and kind in PRIVATE)
 
 
-class Claw:
-    """OpenClaw's home with a conversation of every kind, or with some of them."""
+class Claw(Home):
+    """A home with a conversation of every kind, or with some of them."""
 
     def __init__(
         self,
@@ -72,16 +71,13 @@ class Claw:
         in_database: bool = False,
         **config: Any,
     ) -> None:
-        self.workspace = base / ".openclaw" / "workspace"
-        self.sessions = base / ".openclaw" / "agents" / "main" / "sessions"
-        (self.workspace / "memory").mkdir(parents=True)
-        self.store = OpenClawStore(base / ".openclaw") if in_database else None
+        super().__init__(base)
+        self.configure(**config)
+        self.sessions = self.state / "agents" / "main" / "sessions"
+        self.store = OpenClawStore(self.state) if in_database else None
         self.sessions.mkdir(parents=True, exist_ok=True)
-        agents = {"defaults": {"memorySearch": SEARCH}, "list": [{"id": "main"}]}
-        (base / ".openclaw" / "openclaw.json").write_text(json.dumps({"agents": agents, **config}))
         if note:
-            (self.workspace / "MEMORY.md").write_text(note)
-        self.env = {"HOME": str(base), "PATH": os.environ["PATH"]}
+            self.note("MEMORY.md", note)
         entries = {}
         for name, key in sources.items():
             session, chat_type = f"id-{SECRETS[name]}", CHAT_TYPES.get(name)
@@ -96,16 +92,6 @@ class Claw:
                 entries[key] = {"sessionId": session, "chatType": chat_type}
         (self.sessions / "sessions.json").write_text(json.dumps(entries))
 
-    def say(self, session: str, *texts: str) -> Path:
-        path = self.sessions / f"{session}.jsonl"
-        with path.open("a") as file:
-            for number, text in enumerate(texts):
-                said = {"role": ROLES[number % 2], "content": text}
-                record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": said}
-                file.write(json.dumps(record) + "\n")
-        os.utime(path, (1_770_000_000, 1_770_000_000))
-        return path
-
     def reset(self, before: Mapping[str, str] = SOURCES) -> None:
         """Let OpenClaw begin every conversation anew; it keeps the old transcripts, every second one as an archive."""
         for secret in list(SECRETS.values())[::2]:
@@ -113,9 +99,6 @@ class Claw:
             path.rename(f"{path}.reset.2026-02-11T04-00-00.000Z") if path.exists() else None
         entries = {key: {"sessionId": f"new-{number}"} for number, key in enumerate(before.values()) if key}
         (self.sessions / "sessions.json").write_text(json.dumps(entries))
-
-    def open(self) -> Memory:
-        return Memory.open(env=self.env)
 
 
 @pytest.fixture(scope="module")
