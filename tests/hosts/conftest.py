@@ -1,4 +1,4 @@
-"""The model server, and homes of the hosts."""
+"""A conversation and its settings, the model server, and homes of the hosts."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,11 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.config.settings import Settings
+from tests.conftest import Workspace
+from tests.hosts.conversation import Conversation, settings_of
 from tests.hosts.model import Model, serve_model
 from tests.hosts.programs import Host
 from tests.processes import marked, until
 
 OpenHost = Callable[[str], Host]
+
+
+@pytest.fixture
+def settings(workspace: Workspace) -> Settings:
+    return settings_of(workspace)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Conversation:
+    return Conversation(tmp_path)
 
 
 @pytest.fixture

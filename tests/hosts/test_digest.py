@@ -36,16 +36,6 @@ from tests.sessions.host_transcripts import FILES, FOLDER, SESSIONS, write_host
 
 
 @pytest.fixture
-def settings(workspace: Workspace) -> Settings:
-    return settings_of(workspace)
-
-
-@pytest.fixture
-def talk(tmp_path: Path) -> Conversation:
-    return Conversation(tmp_path)
-
-
-@pytest.fixture
 def inherited(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The settings that a process finds, too, which a digest starts and nobody waits for."""
     for name, value in workspace.env.items():

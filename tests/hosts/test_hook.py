@@ -32,11 +32,6 @@ def hooks(workspace: Workspace) -> Hooks:
     return Hooks(workspace, [])
 
 
-@pytest.fixture
-def talk(tmp_path: Path) -> Conversation:
-    return Conversation(tmp_path)
-
-
 def specific(event: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": SHOWN.context}}
 

@@ -272,7 +272,8 @@ def test_hermes_goes_back_to_its_provider_although_it_has_written_its_file_anew(
 def test_what_makes_no_sense_for_hermes_writes_nothing(
     base: Path, arguments: tuple[str, ...], has_home: bool, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    has_home or shutil.rmtree(base / "home/.hermes")
+    if not has_home:
+        shutil.rmtree(base / "home/.hermes")
     before = tree(base)
     assert main(["install", "hermes", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -6,6 +6,7 @@ import re
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_the_model_learns_how_to_use_the_memory_then_what_matters_most(hooks: Ho
     ],
 )
 def test_every_start_but_a_resume_and_that_of_a_sub_agent_is_told_everything(
-    hooks: Hooks, said: dict[str, str], is_told: bool
+    hooks: Hooks, said: dict[str, Any], is_told: bool
 ) -> None:
     answer = hooks.answer("session-start", **said)
     assert "green tea" in answer.context if is_told else answer == ("", "")

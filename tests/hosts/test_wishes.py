@@ -21,16 +21,6 @@ from tests.hosts.calls import Hooks
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 
 
-@pytest.fixture
-def settings(workspace: Workspace) -> Settings:
-    return settings_of(workspace)
-
-
-@pytest.fixture
-def talk(tmp_path: Path) -> Conversation:
-    return Conversation(tmp_path)
-
-
 def stop(talk: Conversation, settings: Settings, *said: str, **more: Any) -> str:
     """Let the person say something, end the turn, and return what the model is asked."""
     for text in said:
