@@ -55,12 +55,13 @@ class Shown(NamedTuple):
 def record_shown(call: HookCall, shown: Iterable[Shown], why: str = "") -> None:
     """Record what a model is shown, or why it is shown nothing."""
     event, silenced = call.event, Silenced(call.settings)
-    lines = [
-        {"citation": each.citation, "score": round(each.score, 2), "why": each.why, **_sign(call.settings, units)}
-        for each in shown
+    lines = []
+    for each in shown:
         # A rule or a fence has no words by which it could be recognised.
-        if (units := _split(each.text)) and not silenced.holds(each.text)
-    ]
+        if (units := _split(each.text)) and not silenced.holds(each.text):
+            # How many words a text has, and the hashes that recognise it.
+            signed = {"words": len(units), "runs": _choose(_hash_runs(call.settings, units, len(units)))}
+            lines.append({"citation": each.citation, "score": round(each.score, 2), "why": each.why, **signed})
     record = {
         "at": f"{call.now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "host": event.host.name,
@@ -172,11 +173,6 @@ def _read_again(memory: "Memory", line: dict[str, Any]) -> str | None:
                 if _choose(hashes[start : start + max(1, words - _RUN_WORDS + 1)]) == line["runs"]:
                     return open_masks(memory.settings).redact(text[units[start][1] : units[start + words - 1][2]])
     return None
-
-
-def _sign(settings: Settings, units: list[str]) -> dict[str, Any]:
-    """Return how many words a text has, and the hashes that recognise it."""
-    return {"words": len(units), "runs": _choose(_hash_runs(settings, units, len(units)))}
 
 
 def _split(text: str) -> list[str]:
