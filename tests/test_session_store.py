@@ -51,16 +51,6 @@ def test_transcripts_beside_another_list_of_sessions_are_found(home: Home) -> No
         assert [each.session_key for each in memory.sessions()] == ["agent:main:main"]
 
 
-def test_a_conversation_is_still_found_when_it_was_moved_to_cold_storage(home: Home) -> None:
-    store = OpenClawStore(home.state)
-    store.begin("s1")
-    store.add("s1", message("e1", "user", "The walrus is in the harbour"))
-    store.freeze("s1")
-    with home.open() as memory:
-        assert [found.citation for found in memory.search("walrus harbour")] == ["sessions/main/s1.jsonl#L2"]
-        assert "walrus" in memory.read_session("s1").text
-
-
 @pytest.mark.parametrize(("source", "sessions"), [("gmail", ["s1"]), ("GMail", ["s1"]), ("hooky", ["s2"]), ("s3", [])])
 def test_sessions_are_forgotten_by_the_program_that_a_hook_read(home: Home, source: str, sessions: list[str]) -> None:
     store = OpenClawStore(home.state)

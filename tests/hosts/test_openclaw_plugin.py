@@ -163,21 +163,20 @@ def test_a_child_that_was_killed_is_started_again_with_one_warning(
 @pytest.mark.parametrize(
     "command", [["/nowhere/mdrecall"], ["sh", "-c", "exit 3"], ["sh", "-c", "read line; echo '{}'; cat >/dev/null"]]
 )
-def test_without_mdrecall_a_lookup_is_empty_and_one_warning_says_so(start: Start, command: list[str]) -> None:
+def test_without_mdrecall_a_lookup_is_empty_and_one_warning_and_the_tool_say_so(
+    start: Start, command: list[str]
+) -> None:
     host = start(command, 300)
     for _ in range(2):
         assert host.call("search", "tea", {"lexicalOnly": True}) == []
         assert host.call("listTriggerCandidates") == []
+    answer = host.search("tea")
+    assert (answer["details"]["results"], answer["details"]["unavailable"]) == ([], True)
+    assert "nothing was searched" in answer["content"][0]["text"]
     assert host.ask("prompt", tools=["memory_search"])
     (warning,) = host.ask("warnings")
     assert warning.startswith("memory-mdrecall: mdrecall gives no answer (")
     assert host.call("status")["provider"] == "none"
-
-
-def test_a_tool_says_that_nothing_was_searched(start: Start) -> None:
-    answer = start(["/nowhere/mdrecall"], 300).search("tea")
-    assert (answer["details"]["results"], answer["details"]["unavailable"]) == ([], True)
-    assert "nothing was searched" in answer["content"][0]["text"]
 
 
 def test_openclaw_itself_searches_reads_and_asks_for_the_status(start: Start, notes: Workspace) -> None:
