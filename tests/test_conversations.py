@@ -67,16 +67,6 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_what_was_said_is_found_and_cited_by_its_records(home: Home) -> None:
-    home.say("talk", "Where is the lighthouse key?", "In the blue drawer, next to the walrus.")
-    with home.open() as memory:
-        (found,) = memory.search("lighthouse key")
-        assert (found.source, found.citation) == ("sessions", "sessions/talk.jsonl#L1-L2")
-        assert (found.match_start_line, found.heading) == (1, "2026-02-10")
-        read = memory.read_session("sessions/talk.jsonl", from_line=2, lines=1)
-        assert read.text == "2  Assistant: In the blue drawer, next to the walrus."
-
-
 def test_who_searches_only_conversations_finds_what_was_just_said(home: Home) -> None:
     home.note("MEMORY.md", "Nothing about animals.")
     home.say("talk", "The key is in the drawer.")
@@ -398,7 +388,8 @@ def test_a_conversation_in_openclaws_database_is_found_through_the_migration_and
     path = home.say("talk", "Where is the lighthouse key?", "In the blue drawer, next to the walrus.")
     with home.open() as memory:
         (found,) = memory.search("lighthouse key")
-        assert found.citation == "sessions/talk.jsonl#L1-L2"
+        assert (found.source, found.citation) == ("sessions", "sessions/talk.jsonl#L1-L2")
+        assert (found.match_start_line, found.heading) == (1, "2026-02-10")
     jsonl = path.read_text()
     shutil.rmtree(path.parent.parent)
     store = OpenClawStore(home.state)

@@ -130,16 +130,6 @@ def test_after_some_failures_the_session_is_left_alone_until_the_next_compaction
     assert claw.flush().check(FULL).run
 
 
-def test_an_attempt_that_was_begun_is_not_counted_twice(claw: Claw) -> None:
-    flush = claw.flush()
-    flush.check(FULL)
-    flush.begin()
-    flush.failed()
-    assert claw.entry()["mdrecall"]["flush"]["attempts"] == 1
-    flush.failed()
-    assert claw.entry()["mdrecall"]["flush"]["attempts"] == 2
-
-
 def test_a_session_without_an_entry_is_skipped(claw: Claw) -> None:
     flush = claw.flush("agent:main:other")
     assert "no entry" in flush.check(FULL).why

@@ -27,21 +27,13 @@ def hooks(workspace: Workspace) -> Hooks:
     return Hooks(workspace, [])
 
 
-def test_what_surely_fits_is_shown_with_its_lines(hooks: Hooks) -> None:
+def test_what_surely_fits_is_shown_with_its_lines_once_until_a_session_is_compacted(hooks: Hooks) -> None:
     text = hooks.answer("prompt", prompt=PROMPT).context
     assert "- memory/pool.md#L" in text
     assert "twelve connections" in text
     assert "tomatoes" not in text
-
-
-def test_nothing_is_shown_twice_in_a_session(hooks: Hooks) -> None:
-    assert hooks.answer("prompt", prompt=PROMPT).context
     assert hooks.answer("prompt", prompt=PROMPT).context == ""
     assert hooks.answer("prompt", prompt=PROMPT, session_id="s2").context
-
-
-def test_after_a_compaction_it_may_be_shown_again(hooks: Hooks) -> None:
-    assert hooks.answer("prompt", prompt=PROMPT).context
     hooks.answer("session-start", source="compact")
     assert hooks.answer("prompt", prompt=PROMPT).context
 

@@ -297,15 +297,10 @@ def test_a_long_part_stays_a_short_section_and_a_short_outline() -> None:
     assert len(repr(outline)) < 120_000
 
 
-def test_a_part_over_midnight_names_both_days() -> None:
+def test_a_part_over_midnight_names_both_days_and_one_without_times_none() -> None:
     late = HostRecord(1, 1, "2026-02-09T23:50:00Z", (asked("mend the queue"), said(DONE)))
     assert digest(late, at(2, time="00:20")).startswith("## Session 2026-02-09 23:50–2026-02-10 00:20 shop@main: ")
-
-
-def test_a_part_without_times_has_none_in_its_heading() -> None:
-    assert digest(HostRecord(1, 1, "", (asked("mend the queue"), said(DONE)))).startswith(
-        "## Session shop@main: mend the queue\n"
-    )
+    assert digest(late._replace(at="")).startswith("## Session shop@main: mend the queue\n")
 
 
 def test_the_mark_of_a_session_is_the_last_line_of_all_its_digests_in_a_note() -> None:
