@@ -124,10 +124,10 @@ def test_the_record_is_bounded_and_a_broken_line_costs_only_itself(hooks: Hooks)
         file.write(b"\n7\n{}\n" + b"[" * 9_999 + b'\n{"at": "2026-02-')
     record_shown(call, [Shown("memory/pool.md#L4", FACT)])
     assert list_shown(call) == ({"memory/pool.md#L3", "memory/pool.md#L4"}, True)
-    for number in range(1_500):
-        record_shown(hooks.call("prompt", session_id=f"other {number}"), (), why="x" * 200)
+    for number in range(150):
+        record_shown(hooks.call("prompt", session_id=f"other {number}"), (), why="x" * 2_000)
     assert sum(file.stat().st_size for file in folder.iterdir()) < 280_000
-    assert read(hooks)[-1]["session"] == "other 1499"
+    assert read(hooks)[-1]["session"] == "other 149"
     assert list_shown(call) == (set(), False)
 
 
