@@ -203,8 +203,8 @@ def _find_project_entries(reader: _Reader, parts: Iterable[digest.Excerpt], room
 
 def _read_private(reader: _Reader, session_key: str, profile: str, today: date) -> list[_Text]:
     """Return the notes about a person, if the session is known to be with one person and the agent's own."""
-    key, settings = parse(session_key), reader.memory.settings
-    if key.is_private and (not key.agent or key.belongs_to(settings.agent_id)):
+    settings = reader.memory.settings
+    if parse(session_key).is_private_of(settings.agent_id):
         # Both names may be those of one file.
         found = ((path, reader.read_lasting(path, today)) for path in _LONG_TERM_NOTES)
         texts = [_Text(path, text, digest.LONG_TERM_SHARE) for path, text in islice(filter(itemgetter(1), found), 1)]

@@ -52,8 +52,7 @@ def recall_triggers(
     superseded, and no more than a few lines. Where ``projects`` are known, entries of others are left out. The index is
     searched only where that decides, and must exist.
     """
-    key = parse(session_key)
-    if not key.is_private or (key.agent and not key.belongs_to(memory.settings.agent_id)):
+    if not parse(session_key).is_private_of(memory.settings.agent_id):
         return ()
     said = Message(message[:_MAX_MESSAGE_CHARS])
     entries = read_triggered(memory, read_projects(projects))

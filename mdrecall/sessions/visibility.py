@@ -85,9 +85,13 @@ class SessionKey(NamedTuple):
         is_own_run = bool(_OWN_RUNS.intersection(self.rest.split(":")))
         return self.kind in ("group", "channel") or (self.kind == "unknown" and not is_own_run)
 
+    def is_private_of(self, agent: str) -> bool:
+        """True if it is a private conversation of an agent; a key without an agent counts as the agent's own."""
+        return self.is_private and (not self.agent or self.belongs_to(agent))
+
     def is_main_of(self, agent: str) -> bool:
-        """True if it is an agent's main private conversation; a key without an agent counts as the agent's own."""
-        return self.is_main and (not self.agent or self.belongs_to(agent))
+        """True if it is an agent's main private conversation."""
+        return self.is_main and self.is_private_of(agent)
 
     def belongs_to(self, agent: str) -> bool:
         """True if the key names this agent; a key without an agent belongs to none."""

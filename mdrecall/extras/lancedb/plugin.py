@@ -80,10 +80,7 @@ class LongTermHooks(Hooks):
 
     def _is_private(self, session_key: str) -> bool:
         """True if one person talks with this agent; without a session key it is the person who runs it."""
-        if not session_key.strip():
-            return True
-        key = parse(session_key)
-        return key.is_private and (not key.agent or key.belongs_to(self._agent))
+        return not session_key.strip() or parse(session_key).is_private_of(self._agent)
 
     def _is_new(self, text: str, session_key: str) -> bool:
         digest = _digest(text, session_key)
