@@ -19,9 +19,17 @@ _TAGS = st.sampled_from(
 )
 
 
-def test_what_was_wrapped_is_removed_and_the_rest_stays() -> None:
-    said = f"fix the pool\n{wrap_memory('canary in the note', WORD)}\nand the proxy"
-    assert strip_memory(said) == "fix the pool\n\nand the proxy"
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        (f"fix the pool\n{wrap_memory('canary', WORD)}\nand the proxy", "fix the pool\n\nand the proxy"),
+        ("a <mdrecall-memory>x <mdrecall-memory>canary</mdrecall-memory> y</mdrecall-memory> b", "a  b"),
+        ("fix the pool <hook_context>&lt;mdrecall-memory&gt; canary</hook_context>", "fix the pool"),
+    ],
+    ids=["wrapped", "a block inside a block", "a block that was cut off inside the element of a host"],
+)
+def test_a_block_is_removed_and_the_rest_stays(said: str, left: str) -> None:
+    assert strip_memory(said) == left
 
 
 @given(st.lists(_TAGS | st.text(max_size=8), max_size=8).map("".join))
@@ -34,16 +42,6 @@ def test_a_block_without_its_beginning_or_its_end_leaves_nothing(note: str, cut:
     block = wrap_memory(f"{note} canary in the middle of a long note", WORD)
     assert strip_memory(f"said {block[:-cut]}") == "said"
     assert strip_memory(f"{block[cut:]} said") == "said"
-
-
-def test_blocks_inside_blocks_are_removed_with_them() -> None:
-    nested = "a <mdrecall-memory>x <mdrecall-memory>canary</mdrecall-memory> y</mdrecall-memory> b"
-    assert strip_memory(nested) == "a  b"
-
-
-def test_a_block_inside_the_element_of_a_host_that_was_cut_off_does_not_take_what_follows() -> None:
-    cut = "<hook_context>&lt;mdrecall-memory&gt; canary</hook_context>"
-    assert strip_memory(f"fix the pool {cut}") == "fix the pool"
 
 
 @pytest.mark.parametrize(
