@@ -68,7 +68,8 @@ class OpenClawTranscripts:
         kept: str = "",
         one_person: bool = False,
     ) -> None:
-        """``folder`` has the files; facts about them are kept in the file ``kept``. No database has no conversations.
+        """``folder`` has the files; facts about them are kept in the file ``kept``. Only they are read without a
+        ``database``.
 
         ``one_person`` says that the agent's private conversations are all with the same person.
         """

@@ -408,6 +408,30 @@ def test_notes_and_settings_of_others_stay_when_the_last_host_goes(base: Path) -
     assert json.loads(config.read_text()) == {"mdrecall": {"hosts": {"digest": False}}}
 
 
+def test_a_person_stands_in_one_memory_while_hosts_use_another(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = base / "other-notes"
+    other.mkdir()
+    (other / "walrus.md").write_text("The walrus sleeps in the harbour.\n")
+    install("claude-code")
+    (base / "home/mdrecall/MEMORY.md").write_text("The walrus of the office plays chess.\n")
+    monkeypatch.chdir(other)
+    capsys.readouterr()
+    assert main(["search", "walrus"]) == 0
+    found = capsys.readouterr()
+    assert ("harbour" in found.out, "chess" in found.out, found.err) == (True, False, "")
+    assert main(["note", "tea", "--file", "drinks"]) == 0
+    assert list(base.rglob("drinks.md")) == [other / "drinks.md"]
+    assert main(["context"]) == 0
+    shown = capsys.readouterr()
+    assert "plays chess" in shown.out
+    assert "Using the memory in ~/mdrecall (from ~/.local/state/mdrecall/mdrecall.json" in shown.err
+    monkeypatch.chdir(base / "project")
+    assert main(["search", "walrus"]) == 0
+    assert "plays chess" in capsys.readouterr().out
+
+
 def test_without_the_receipt_only_the_pieces_of_mdrecall_are_taken_out(base: Path) -> None:
     install("codex")
     for receipt in (base / "home/.local/state/mdrecall/installed").iterdir():
