@@ -12,11 +12,11 @@ import os
 import struct
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import accumulate, chain, islice, pairwise, repeat
+from itertools import accumulate, chain, count, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.embed.offline.languages import Found, Languages, Pieces, fold_texts, group_by_size, is_token, split_texts
@@ -68,7 +68,7 @@ class OfflineEmbedder:
         scripts = tuple(sorted({"latin", *(file.card.script for file in self._languages.files.values())}))
         return Traits(never_waits=True, scripts=scripts, unrelated=0.1, related=0.6, unspaced_trust=_UNSPACED_TRUST)
 
-    @property
+    @cached_property
     def dimensions(self) -> int:
         return int(self._card["dimensions"])
 
@@ -160,10 +160,10 @@ class OfflineEmbedder:
         whole = numpy.empty((len(folded), self.dimensions), numpy.float64)
         for total, (start, end) in zip(whole, pairwise(bounds), strict=True):
             numpy.add.reduce(sums[start:end], 0, numpy.float64, total)
-        small = _to_int8(sums)
+        vectors, small, size = _unit(whole).tobytes(), _to_int8(sums).tobytes(), self.dimensions
         return [
-            Embedding(vector.tobytes(), small[start : end - 1].tobytes())
-            for vector, (start, end) in zip(_unit(whole), pairwise(bounds), strict=True)
+            Embedding(vectors[4 * size * place : 4 * size * (place + 1)], small[size * start : size * (end - 1)])
+            for place, (start, end) in enumerate(pairwise(bounds))
         ]
 
     def _is_little_english(self, folded: Sequence[str], languages: Sequence[Found]) -> bool:
@@ -217,8 +217,8 @@ class OfflineEmbedder:
         counts = len(ends) - numpy.bincount(lengths).cumsum()[:-1]
         totals = numpy.zeros((len(ends), self.dimensions), numpy.int32 if len(counts) <= _SHORT_WORDS else numpy.int64)
         buffer = numpy.empty((len(ends), self.dimensions), numpy.int32)
-        for place, count in enumerate(counts.tolist()):
-            totals[:count] += table.take(rows[starts[:count] + place], 0, buffer[:count], "clip")
+        for place, left in enumerate(counts.tolist()):
+            totals[:left] += table.take(rows[starts[:left] + place], 0, buffer[:left], "clip")
         return totals[numpy.argsort(order)]
 
     def _numpy_table(self) -> "Table":
@@ -241,7 +241,7 @@ class OfflineEmbedder:
         """Return the vectors of words; all first pieces are added at once, then all second ones, and so on."""
         numpy = _numpy()
         rows, fixed = self._numpy_table().rows, self._fixed_scales
-        pieces = [() if is_token(word) else self._pieces.split(word) for word in some]
+        pieces = self._pieces.split_many(some)
         counts = numpy.array(list(map(len, pieces)), numpy.intp)
         numbers = numpy.array(list(chain.from_iterable(pieces)), numpy.intp)
         firsts = numpy.cumsum(counts) - counts
@@ -366,14 +366,6 @@ def _pack_unit(vector: Sequence[float]) -> bytes:
     return array.array("f", [value / length for value in vector]).tobytes()
 
 
-class _Places(dict[str, int]):
-    """Numbers words in the order in which they are first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        place = self[word] = len(self)
-        return place
-
-
 class WordRows:
     """Caches the vectors of words. Threads may share it."""
 
@@ -382,7 +374,7 @@ class WordRows:
         self._dimensions = dimensions
         self._embed = embed
         self._lock = threading.Lock()
-        self._places = _Places()
+        self._places: defaultdict[str, int] = defaultdict(count().__next__)  # Numbers words as they come.
         self._vectors: Any = None
 
     def look_up(self, words: Sequence[str]) -> tuple[Any, Any]:
@@ -392,12 +384,13 @@ class WordRows:
             # Without vectors, should embedding fail below, the next call begins again.
             vectors, self._vectors = self._vectors, None
             if vectors is None or len(self._places) + len(words) > len(vectors):
-                self._places = _Places()
+                self._places = defaultdict(count().__next__)
                 # Rows that are not written yet take no memory.
                 vectors = numpy.empty((max(_MAX_WORDS, len(words)), self._dimensions), numpy.int32)
             known = len(self._places)
             rows = numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
-            if new := list(islice(self._places, known, None)):
+            # The last ones: to pass over the words that are known would take longer than to look words up.
+            if new := list(islice(reversed(self._places), len(self._places) - known))[::-1]:
                 vectors[known : known + len(new)] = self._embed(new)
             self._vectors = vectors
             return vectors, rows

@@ -123,6 +123,12 @@ class Pieces(dict[str, tuple[int, ...]]):
             start += end - least
         return tuple(found)
 
+    def split_many(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the pieces of each word, and do not remember them. A token has none."""
+        # Most words are a piece by themselves.
+        whole = zip(words, map(self._numbers.get, words), strict=True)
+        return [(at,) if at is not None else () if is_token(word) else self.split(word) for word, at in whole]
+
     def _find(self, piece: str) -> int | None:
         """Return the number of a piece; None if the vocabulary does not have it."""
         if not self._looks_left:
@@ -147,7 +153,8 @@ def find_words(folded: str) -> list[str]:
 
 def fold_texts(texts: Sequence[str]) -> str:
     """Return texts folded and joined, so that their words are found at once; ``split_texts`` takes them apart."""
-    return fold(_SEPARATOR.join((*(text.replace(_END, " ") for text in texts), "")))
+    joined = _SEPARATOR.join((*texts, ""))
+    return fold(joined) if joined.count(_END) == len(texts) else fold_texts([text.replace(_END, " ") for text in texts])
 
 
 def split_texts(folded: str) -> list[str]:
@@ -218,7 +225,7 @@ class Languages:
     def _find_latin(self, words: Sequence[str]) -> str:
         """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
         common = self._common
-        shared = [word for word in words if word in common]
+        shared = list(filter(common.__contains__, words))
         least = max(sum(map(_ENGLISH.__contains__, words)), _COMMON_SHARE * len(words)) if shared else 0.0
         if len(shared) > least:
             hits = [(language, word) for word in shared for language in common[word]]
