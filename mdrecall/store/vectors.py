@@ -124,8 +124,7 @@ def unpack_passages(packed: bytes, size: int) -> bytes:
 @cache
 def _codes(limit: int) -> bytes:
     """Return the two bits of every byte; all of a vector without length are 0, and never those of another one."""
-    signed = [byte - 256 if byte > 127 else byte for byte in range(256)]
-    return bytes(2 * (number < 0) + (abs(number) > limit) for number in signed)
+    return b"\0" * (limit + 1) + b"\1" * (_MOST - limit) + b"\3" * (_MOST + 1 - limit) + b"\2" * limit
 
 
 def _pack(vector: bytes) -> bytes:
@@ -143,7 +142,7 @@ def _pack_passages_numpy(chunks: Sequence[bytes], size: int) -> list[bytes]:
     if not chunks:
         return []
     found = numpy.frombuffer(b"".join(chunks), numpy.int8).reshape(-1, size)
-    wide = found.astype(numpy.float64)
+    wide = found.astype(numpy.int32)
     squares = numpy.einsum("ij,ij->i", wide, wide)
     limits = numpy.floor(_LARGE * numpy.sqrt(squares / size)).astype(numpy.int8)
     bits = numpy.zeros((len(found), -(-size // 4) * 4, 2), bool)
