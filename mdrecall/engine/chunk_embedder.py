@@ -438,15 +438,15 @@ def pack_requests(wanted: Mapping[bytes, EmbedInput], traits: Traits) -> Iterato
 
 def embed_inputs(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding | None]:
     """Return embeddings in the order of the texts, of a long one the mean of its pieces; None where all are refused."""
-    most = embedder.traits.input_bytes
-    pieces = [[text] if embedder.traits.never_waits else _split(text, most) for text in inputs]
+    if embedder.traits.never_waits:
+        return _embed_pieces(embedder, inputs)
+    pieces = [_split(text, embedder.traits.input_bytes) for text in inputs]
     made = iter(_embed_pieces(embedder, [piece for group in pieces for piece in group]))
     return [_mean([(len(piece.text), next(made)) for piece in group]) for group in pieces]
 
 
-def has_right_size(embedder: Embedder, embedding: Embedding) -> bool:
-    """True if an embedding has as many dimensions as the embedder's."""
-    size = embedder.dimensions
+def has_right_size(size: int, embedding: Embedding) -> bool:
+    """True if an embedding has as many dimensions as are expected."""
     has_vector = len(embedding.vector) == 4 * size or (not embedding.vector and bool(embedding.passages))
     return has_vector and len(embedding.passages) % size == 0
 
@@ -481,7 +481,7 @@ def _check(embedder: Embedder, made: Sequence[Embedding], count: int) -> Sequenc
     if len(made) != count:
         raise EmbedderError(f"{embedder.provider} returned {len(made)} vectors for {count} texts.")
     for entry in made:
-        if not has_right_size(embedder, entry):
+        if not has_right_size(embedder.dimensions, entry):
             message = f"{embedder.provider} returned a vector of {len(entry.vector) // 4} numbers"
             raise EmbedderError(f"{message}, not {embedder.dimensions}.")
     return made

@@ -216,7 +216,7 @@ class _JobRun:
         got, problem = 0, state.error
         made: dict[bytes, Embedding | None] = {}
         for digest, found in self._read_results(state):
-            if isinstance(found, str) or digest not in ours or not has_right_size(self._embedder, found):
+            if isinstance(found, str) or digest not in ours or not has_right_size(self._embedder.dimensions, found):
                 problem = problem or (found if isinstance(found, str) else "")
                 continue
             got += 1
