@@ -80,7 +80,7 @@ def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int
     if not entries and len(text) <= limit and units(text) <= limit:
         yield _only_chunk(text)
         return
-    measure = len if text.isascii() else units
+    measure = len if units(text) == len(text) else units  # No line costs less than its length.
     first_line, above, begins_line = 1, list[str](), True
     for start, end in _blocks(text):
         block = text[start:end].removesuffix("\n") if end < len(text) else text[start:end]

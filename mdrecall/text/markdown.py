@@ -163,7 +163,6 @@ PASSAGE_UNITS = 240
 LONG_LINE = 320
 _SENTENCES = compile_later(r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}")
 _BULLET_STARTS = frozenset(mark + space for mark in "-*+" for space in " \t")
-_DIGITS = "0123456789"
 _NUMBERED = compile_later(r"\d{1,9}[.)][ \t]")
 _HEADING = compile_later(r" {0,3}#{1,6}(?:[ \t]|$)")
 
@@ -206,7 +205,7 @@ def split_passages(text: str) -> list[Passage]:
     """Cut a chunk into passages; each begins and ends with a line, or a sentence of a long line, that is not blank."""
     lines = text.split("\n")
     turns = _find_turns(lines) if ":" in text or "：" in text else {}
-    is_ascii = text.isascii()
+    has_unspaced = count_unspaced(text) > 0
     passages: list[Passage] = []
     offset, heading, speaker, blanks = 0, -1, "", 0
     begin = first = last = last_end = size = 0
@@ -218,15 +217,16 @@ def split_passages(text: str) -> list[Passage]:
             offset += width + 1
             continue
         # Whether a passage always ends before this line, and whether it does once it is half full.
-        ends = number in turns
-        if bare[0] == "#" and _HEADING.match(line):
+        ends, may_end, begins_with = number in turns, blanks > 0, bare[0]
+        if begins_with == "#" and _HEADING.match(line):
             heading, speaker, ends = number, "", True
         elif ends:
             speaker = turns[number]
-        may_end = blanks > 0 or bare[:2] in _BULLET_STARTS or (bare[0] in _DIGITS and _NUMBERED.match(bare) is not None)
+        if begins_with in _ITEM_STARTS and not may_end:
+            may_end = bare[:2] in _BULLET_STARTS or _NUMBERED.match(bare) is not None
         for start, end in ((0, width),) if width <= LONG_LINE else split_line(line):
             # Blank lines count too: a passage must not reach over a thousand of them.
-            length = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
+            length = blanks + end - start + (count_unspaced(line[start:end]) if has_unspaced else 0)
             # A heading alone says little, so it stays with what follows it, even if that is another heading.
             if size and (
                 size + length > PASSAGE_UNITS or (may_end and size * 2 >= PASSAGE_UNITS) or (ends and has_text)
