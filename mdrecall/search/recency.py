@@ -279,8 +279,7 @@ def _naming_of(entry: Candidate) -> tuple[float, float]:
 
 def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
     """Put what holds before the first entry if it changes that one, let it count as much, and tell what was before."""
-    asked = _list_asked(context)
-    find = _make_finder(asked, context.text)
+    find = _make_finder(asked := _list_asked(context), context.text)
     if not (best := find(entries[0])).sentences:
         return entries
     said = [best, *map(find, entries[1:])]
@@ -291,21 +290,17 @@ def _order_changes(entries: list[Candidate], context: RankingContext) -> list[Ca
         best, other = said[0], said[at]
         newer, older = (other, best) if is_newer(other.place, best.place) else (best, other)
         is_comparable = bool(other.sentences) and is_newer(newer.place, older.place)
-        change = _compare(older, newer, context.text, read, stems) if is_comparable else None
         at += 1
-        if not change:
+        if not is_comparable or not (change := _compare(older, newer, context.text, read, stems)):
             continue
-        if last_day is not None and newer.place.day is not None and newer.place.day > last_day:
-            holds, told = older, older
-        else:
-            holds, told = newer, _tell_before(newer, older, change)
+        is_later = last_day is not None and newer.place.day is not None and newer.place.day > last_day
+        holds, told = (older, older) if is_later else (newer, _tell_before(newer, older, change))
         if holds is best:
             said[0] = told
         else:
             # It may itself be older than another; each step brings another day to the first place.
-            said.remove(other)
-            said.insert(0, told.with_entry(_count_as_much(told.entry, best.entry)))
-            at = 1
+            lifted, at = told.with_entry(_count_as_much(told.entry, best.entry)), 1
+            said = [lifted, *[one for one in said if one is not other]]
     return [one.entry for one in said]
 
 
