@@ -37,6 +37,7 @@ _GEMINI = {
     "cancel": "POST *:cancel",
 }
 WORDS = ("apple", "bridge", "candle", "desert", "engine", "forest", "garden", "harbour", "island", "jungle")
+SIX = WORDS[:6]
 
 
 class BatchWorkspace:
@@ -89,6 +90,10 @@ class BatchWorkspace:
     def made(self) -> list[str]:
         """The ids of all jobs that the provider has."""
         return list(self.server.batch.jobs)
+
+    def is_paid_once(self) -> bool:
+        """True if one job embedded all six texts, and is over."""
+        return (self.batch, self.direct, len(self.made), self.kept()) == (sorted(SIX), [], 1, [])
 
     def at(self, what: str) -> str:
         """The pattern of a request that a job needs."""

@@ -8,12 +8,6 @@ from mdrecall.engine.background import DaemonPool, run_in_background
 from tests.processes import until
 
 
-def test_the_result_of_a_call_reaches_its_future() -> None:
-    assert (
-        run_in_background(lambda: threading.current_thread().name, name="mdrecall-test").result(10) == "mdrecall-test"
-    )
-
-
 def test_an_exception_of_any_kind_reaches_the_future() -> None:
     def fail() -> None:
         raise SystemExit("stopped")
@@ -30,20 +24,6 @@ def test_a_call_that_hangs_does_not_keep_the_process_alive() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=20, check=False)
     assert done.returncode == 0
-
-
-def test_a_pool_uses_an_idle_thread_again() -> None:
-    pool = DaemonPool("mdrecall-test")
-    names = [pool.submit(threading.get_ident).result(10) for _ in range(5)]
-    assert len(set(names)) == 1
-    pool.release()
-
-
-def test_a_pool_starts_a_thread_for_each_call_that_none_is_idle_for() -> None:
-    pool, together = DaemonPool("mdrecall-test"), threading.Barrier(3)
-    calls = [pool.submit(lambda: together.wait(10)) for _ in range(3)]
-    assert sorted(call.result(10) for call in calls) == [0, 1, 2]
-    pool.release()
 
 
 def test_after_many_calls_at_once_a_pool_keeps_a_few_threads() -> None:

@@ -22,12 +22,6 @@ def breaker(tmp_path: Path, clock: Clock) -> Breaker:
     return Breaker(str(tmp_path / "outage.json"), 15, now=clock)
 
 
-def test_nothing_is_wrong_at_first(tmp_path: Path) -> None:
-    fresh = breaker(tmp_path, Clock())
-    assert fresh.outage is None
-    assert fresh.seconds_left() == 0
-
-
 def test_each_failure_doubles_the_time_to_ten_minutes_at_most(tmp_path: Path) -> None:
     clock = Clock()
     one = breaker(tmp_path, clock)
@@ -83,13 +77,6 @@ def test_what_cannot_be_read_is_no_outage(tmp_path: Path) -> None:
     for text in ("", "{", "[]", '{"reason": 1}', '{"reason": "x", "since_s": null}'):
         (tmp_path / "outage.json").write_text(text)
         assert breaker(tmp_path, Clock()).outage is None
-
-
-def test_where_nothing_can_be_written_it_is_remembered_nevertheless(tmp_path: Path) -> None:
-    (tmp_path / "no").write_text("a file")
-    one = Breaker(str(tmp_path / "no" / "folder" / "outage.json"), 15, now=Clock())
-    one.record_failure(BROKEN)
-    assert one.outage is not None
 
 
 def test_the_first_outage_is_known_to_the_next_process_though_there_was_no_folder_for_it(tmp_path: Path) -> None:

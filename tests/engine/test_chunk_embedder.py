@@ -4,7 +4,7 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import pytest
 
@@ -165,14 +165,6 @@ def test_a_filling_that_is_told_to_stop_goes_on_later(bench: Bench) -> None:
     assert (filled.is_complete, filled.error, filled.embedded) == (False, "", 64)
     assert filler.fill() == EmbedReport(embedded=36)
     assert len(embedder.asked) == len(set(embedder.asked)) == 100
-
-
-def test_progress_counts_up_to_all_chunks(bench: Bench) -> None:
-    bench.write(**many(70))
-    told: list[Progress] = []
-    ChunkEmbedder(bench.store, HashEmbedder()).fill(progress=told.append)
-    steps = [(0, 70, "Waiting for test"), (64, 70, "vectors"), (70, 70, "vectors")]
-    assert [(step.completed, step.total, step.label) for step in told] == steps
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -374,19 +366,6 @@ def test_while_another_process_embeds_it_is_waited_for_until_a_stop(
     assert seen == [Progress(0, 1, f"Waiting for {embedder.provider}")]
 
 
-def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench: Bench, tmp_path: Path) -> None:
-    bench.write(a="the walrus sleeps")
-    embedder = HashEmbedder(traits=SLOW)
-    index, other_process = (SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER) for _ in range(2))
-    assert other_process.lock("fill").acquire(0, "embedding")
-    try:
-        report = ChunkEmbedder(bench.store, embedder, cache=index).fill()
-    finally:
-        other_process.lock("fill").release()
-    assert report == EmbedReport(is_complete=False)
-    assert embedder.asked == []
-
-
 @pytest.mark.parametrize(("stops", "from_cache"), [(False, 1), (True, 0)])
 def test_while_another_process_embeds_a_rebuild_looks_for_cached_texts_until_it_is_told_to_stop(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool, from_cache: int
@@ -419,34 +398,3 @@ def test_if_the_fallback_fails_too_both_reasons_are_told(bench: Bench) -> None:
     report = FallbackEmbedder(filler, fallback, searcher).fill()
     told = "The first is gone. The fallback second fails too: The second is gone."
     assert report == EmbedReport(is_complete=False, error=told)
-
-
-class _State(NamedTuple):
-    """What a fallback asks its embedders."""
-
-    is_resting: bool
-    complete: bool
-
-    def is_complete(self) -> bool:
-        return self.complete
-
-
-WORKING, FAILED, DONE = _State(False, False), _State(True, False), _State(False, True)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "is_resting"),
-    [
-        (WORKING, WORKING, False),
-        (WORKING, FAILED, False),
-        (FAILED, WORKING, False),
-        (FAILED, FAILED, True),
-        (DONE, WORKING, False),
-        (DONE, FAILED, True),
-    ],
-)
-def test_an_embedder_with_a_fallback_rests_only_if_neither_can_go_on(
-    first: _State, second: _State, is_resting: bool
-) -> None:
-    both = FallbackEmbedder(cast(Any, first), cast(Any, second), cast(Any, None))
-    assert both.is_resting is is_resting

@@ -9,8 +9,6 @@ import sys
 import apsw
 import pytest
 
-from mdrecall.config.load import load
-from mdrecall.engine.embedding_status import report_providers
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.vectors import find_vectors
 from tests.conftest import Workspace, examples
@@ -116,20 +114,6 @@ def test_it_is_asked_only_where_words_are_silent(notebook: Workspace, query: str
     why = {part: value for part, value, _ in answer[0].why}
     assert why["vectorWeight"] == pytest.approx(0.595 if is_asked else 0.35)
     assert NAME not in (memory.search(query, is_prompt=True).model or "")
-
-
-def test_it_is_listed_beside_the_table(notebook: Workspace) -> None:
-    rows = report_providers(load(env=notebook.env, workspace=str(notebook.path)), probe=False)
-    assert [(row.name, row.role, row.model) for row in rows[:2]] == [
-        ("offline", "used", "mdrecall-words-v1"),
-        ("encoder", "beside", NAME),
-    ]
-
-
-def test_another_provider_is_used_without_it(notebook: Workspace) -> None:
-    with Memory.open(notebook.path, env=notebook.env, overrides={"provider": "none"}) as memory:
-        memory.sync(waits_for_encoder=True)
-        assert "beside" not in memory.status().vector
 
 
 def test_a_memory_that_is_closed_meanwhile_stops_it_and_the_next_one_goes_on(

@@ -6,9 +6,6 @@ import pytest
 
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory
-from mdrecall.search.query import read_filter
-from mdrecall.types.documents import Collection
-from mdrecall.types.search import SearchRequest
 from tests.conftest import Workspace
 
 
@@ -149,14 +146,3 @@ def test_many_entries_of_another_project_crowd_nothing_out(workspace: Workspace)
     workspace.write("MEMORY.md", f"{foreign}- deploy needs a key\n")
     answer = workspace.memory().search("deploy with make", projects=["a.b/c"], min_score=0)
     assert [result.start_line for result in answer] == [301]
-
-
-NOTES = (Collection("notes", "People"), Collection("plans", "Projects", "**/plan.md", 2.0), Collection("all", ""))
-
-
-@pytest.mark.parametrize(("known", "hint"), [(NOTES, "There are: notes, plans, all."), ((), "None is configured.")])
-def test_a_collection_that_is_not_known_is_refused(known: tuple[Collection, ...], hint: str) -> None:
-    with pytest.raises(QueryError) as refused:
-        read_filter(SearchRequest("coffee", collections=("nots",)), known)
-    assert refused.value.hint
-    assert refused.value.hint.endswith(hint)

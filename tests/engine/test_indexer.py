@@ -29,7 +29,6 @@ from mdrecall.types.documents import (
     SourceName,
     Stamps,
 )
-from mdrecall.types.sync import Progress
 from tests.conftest import LONG_AGO_NS, Workspace
 
 PATHS = [f"{letter}.md" for letter in "abcdefgh"]
@@ -191,14 +190,6 @@ def test_a_file_that_is_not_text_is_left_out_and_told_by_index_and_status(worksp
     assert (status.dirty, status.source_counts[0].issues) == (False, ("memory/odd.md: is not text.",))
 
 
-def test_progress_counts_the_files_that_are_looked_at(workspace: Workspace) -> None:
-    for number in range(3):
-        workspace.write(f"memory/{number}.md", "text")
-    seen: list[Progress] = []
-    workspace.memory().sync(progress=seen.append)
-    assert [(step.completed, step.total) for step in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-
-
 def test_no_batch_holds_more_text_than_its_limit_and_one_note(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,43 +296,6 @@ def test_writers_in_several_threads_find_what_they_wrote(workspace: Workspace) -
     for thread in threads:
         thread.join()
     assert missed == []
-
-
-def test_a_search_while_another_process_writes_answers_with_what_there_is(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.connect._BUSY_MS", 50)
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    workspace.write("memory/b.md", "walrus too")
-    other = apsw.Connection(memory.settings.index_path)
-    other.execute("BEGIN IMMEDIATE")
-    answer = memory.search("walrus")
-    assert [result.path for result in answer] == ["memory/a.md"]
-    assert "may be behind" in answer.issues[0].problem
-    other.execute("ROLLBACK")
-    assert len(memory.search("walrus")) == 2
-
-
-def test_a_file_that_went_away_after_the_comparison_has_no_new_content(workspace: Workspace) -> None:
-    for name in "abc":
-        workspace.write(f"memory/{name}.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    settings = memory.settings
-    owner = (settings.agent_id, os.path.realpath(settings.workspace))
-    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-    source = MemoryFiles(settings, str(workspace.home))
-    indexer = Indexer(store.documents, source, Chunking(), Analyser())
-    for name, text in (("a", "a penguin"), ("b", "a seal"), ("c", "walrus")):
-        path = workspace.write(f"memory/{name}.md", text)
-        os.utime(path, ns=(LONG_AGO_NS + 10**9, LONG_AGO_NS + 10**9))
-    changes = indexer.compare()
-    (workspace.path / "memory/a.md").unlink()
-    found = {path: indexer.examine(path, changes.listing)[0] for path in changes.unsettled}
-    store.admin.close()
-    assert found == {"memory/a.md": "gone", "memory/b.md": "changed", "memory/c.md": "settled"}
 
 
 @pytest.mark.slow

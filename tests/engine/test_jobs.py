@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.batch_workspace import WORDS, BatchWorkspace
+from tests.engine.batch_workspace import SIX, WORDS, BatchWorkspace
 from tests.providers import faults
 from tests.providers.server import Kind
-
-SIX = WORDS[:6]
 
 
 def test_all_texts_go_through_one_job_and_are_paid_for_once(batches: BatchWorkspace) -> None:
@@ -28,14 +26,6 @@ def test_a_vector_from_a_job_is_the_one_that_a_direct_request_gives(batches: Bat
     batches.sync(force=True)
     assert batches.direct == sorted(SIX)
     assert batches.vectors() == by_job
-
-
-def test_a_second_sync_asks_for_nothing(batches: BatchWorkspace) -> None:
-    batches.write(*SIX)
-    batches.sync()
-    before = len(batches.server.requests)
-    batches.sync()
-    assert len(batches.server.requests) == before
 
 
 def test_only_texts_that_are_new_go_into_the_next_job(batches: BatchWorkspace) -> None:
@@ -159,15 +149,6 @@ def test_too_few_texts_are_not_worth_a_job(batches: BatchWorkspace) -> None:
     batches.write(*WORDS[3:8])
     batches.sync()
     assert (batches.batch, len(batches.made)) == (sorted(WORDS[3:8]), 1)
-
-
-def test_without_a_cache_jobs_are_used_just_as_well(batches: BatchWorkspace) -> None:
-    batches.configure(cache=False)
-    batches.plan(polls_until_done=2, errors={2: "No."})
-    batches.write(*SIX)
-    assert batches.sync().issues == ()
-    assert sorted(batches.batch + batches.direct) == sorted(SIX)
-    assert (len(batches.direct), batches.kept()) == (1, [])
 
 
 def test_the_same_text_in_two_notes_is_one_line_of_a_job(batches: BatchWorkspace) -> None:

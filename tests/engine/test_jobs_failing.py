@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.engine.batch_workspace import WORDS, BatchWorkspace, batch_api_for
+from mdrecall.memory import Memory
+from tests.engine.batch_workspace import SIX, BatchWorkspace, batch_api_for
 from tests.providers import faults
 from tests.providers.batch import Job, Plan
 from tests.providers.faults import Fault
 from tests.providers.server import Kind
-
-SIX = WORDS[:6]
 
 
 @pytest.fixture(params=["openai", "gemini"])
@@ -19,71 +18,50 @@ def batches(batches_of: Callable[[Kind], BatchWorkspace], request: pytest.Fixtur
     return batches_of(request.param)
 
 
-def fault_name(fault: Fault) -> str:
-    return fault.name
-
-
-def once(batches: BatchWorkspace) -> bool:
-    """Whether every text was paid for exactly once, and has its vector."""
-    return sorted(batches.batch + batches.direct) == sorted(SIX) and len(batches.vectors()) == 6
-
-
-@pytest.mark.parametrize("code", [429, 500, 401, 400])
-def test_texts_that_cannot_be_handed_over_are_embedded_directly(batches: BatchWorkspace, code: int) -> None:
-    batches.fault("upload", faults.error(code))
-    batches.write(*SIX)
-    memory = batches.workspace.memory()
-    assert batches.sync(memory).issues == ()
-    assert (batches.direct, batches.made, batches.kept()) == (sorted(SIX), [], [])
-    batch = memory.status().batch
-    assert (batch["enabled"], batch["failures"]) == (True, 1)
-    assert str(code) in batch["lastError"]
-    assert batch["lastProvider"] == memory.status().provider
-
-
-@pytest.mark.parametrize("what", ["upload", "create", "poll", "output"])
-@pytest.mark.parametrize("fault", [faults.error(429), faults.error(500)], ids=["429", "500"])
-def test_a_refusal_that_passes_is_waited_out(batches: BatchWorkspace, what: str, fault: Fault) -> None:
-    batches.fault(what, fault, 2)
-    batches.write(*SIX)
-    assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(SIX), [], 1, [])
-
-
-@pytest.mark.parametrize("code", [429, 500, 400])
-def test_where_no_job_can_be_made_texts_are_embedded_directly(batches: BatchWorkspace, code: int) -> None:
-    batches.fault("create", faults.error(code))
-    batches.write(*SIX)
-    memory = batches.workspace.memory()
-    assert batches.sync(memory).issues == ()
-    assert (batches.direct, batches.made, batches.kept()) == (sorted(SIX), [], [])
-    assert (memory.status().batch["enabled"], memory.status().batch["failures"]) == (True, 1)
-
-
-def test_a_provider_that_does_not_know_jobs_is_not_asked_for_them_again(batches: BatchWorkspace) -> None:
-    batches.fault("create", faults.error(404))
-    batches.write(*SIX[:3])
-    memory = batches.workspace.memory()
-    batches.sync(memory)
-    batch = memory.status().batch
-    assert (batch["enabled"], batch["failures"], batch["limit"]) == (False, 1, 2)
-    batches.write(*SIX[3:])
-    batches.sync(memory)
-    assert (batches.direct, batches.asked("upload"), batches.asked("create")) == (sorted(SIX), 1, 1)
+def name_row(value: object) -> str:
+    return value.name if isinstance(value, Fault) else str(value)
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [faults.answer_lost(), faults.truncated_json(), faults.truncated_body(), faults.wrong_shape()],
-    ids=fault_name,
-)
-def test_a_job_whose_creation_was_not_heard_of_is_found_and_not_made_twice(
-    batches: BatchWorkspace, fault: Fault
+    ("what", "code", "enabled"),
+    [("upload", 429, True), ("upload", 500, True), ("upload", 401, True), ("upload", 400, True),
+     ("create", 429, True), ("create", 500, True), ("create", 400, True), ("create", 404, False)],
+)  # fmt: skip
+def test_texts_that_cannot_be_handed_over_are_embedded_directly(
+    batches: BatchWorkspace, what: str, code: int, enabled: bool
 ) -> None:
-    batches.fault("create", fault, 1)
+    """Only a provider that does not know jobs at all is not asked for them again."""
+    batches.fault(what, faults.error(code))
+    batches.write(*SIX[:3])
+    memory = batches.workspace.memory()
+    assert batches.sync(memory).issues == ()
+    assert (batches.made, batches.kept()) == ([], [])
+    batch = memory.status().batch
+    assert (batch["enabled"], batch["failures"], str(code) in batch["lastError"]) == (enabled, 1, True)
+    assert batch["lastProvider"] == memory.status().provider
+    batches.write(*SIX[3:])
+    batches.sync(memory)
+    assert (batches.direct, batches.asked("upload") > 1) == (sorted(SIX), enabled)
+
+
+PASSING = [
+    *((what, faults.error(code), 2) for what in ("upload", "create", "poll", "output") for code in (429, 500)),
+    *(("create", fault, 1) for fault in (faults.answer_lost(), faults.truncated_json(), faults.truncated_body(),
+                                         faults.wrong_shape())),
+    *(("poll", fault, 3) for fault in (faults.answer_lost(), faults.html_200(), faults.truncated_json())),
+    *(("output", fault, 2) for fault in (faults.answer_lost(), faults.reset_mid_body(), faults.truncated_body())),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "fault", "times"), PASSING, ids=name_row)
+def test_a_fault_that_passes_is_waited_out_and_nothing_is_made_twice(
+    batches: BatchWorkspace, what: str, fault: Fault, times: int
+) -> None:
+    batches.fault(what, fault, times)
+    batches.plan(polls_until_done=4)
     batches.write(*SIX)
     assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, len(batches.made), batches.asked("create")) == (sorted(SIX), [], 1, 1)
+    assert batches.is_paid_once()
 
 
 def test_a_job_is_found_behind_many_others(batches: BatchWorkspace) -> None:
@@ -113,34 +91,7 @@ def test_what_may_be_paid_for_already_is_not_asked_for_otherwise(batches: BatchW
     assert (batches.direct, len(batches.made), batches.kept()) == ([], 1, [("", 6)])
     batches.unhindered()
     assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(SIX), [], 1, [])
-
-
-def test_a_job_that_has_vanished_is_given_up(batches: BatchWorkspace) -> None:
-    batches.before("poll", batches.server.batch.jobs.clear)
-    batches.write(*SIX)
-    memory = batches.workspace.memory()
-    assert batches.sync(memory).issues == ()
-    assert (batches.direct, batches.kept(), memory.status().batch["failures"]) == (sorted(SIX), [], 1)
-
-
-@pytest.mark.parametrize("fault", [faults.answer_lost(), faults.html_200(), faults.truncated_json()], ids=fault_name)
-def test_a_job_is_asked_after_again_when_an_answer_is_lost_or_spoiled(batches: BatchWorkspace, fault: Fault) -> None:
-    batches.fault("poll", fault, 3)
-    batches.plan(polls_until_done=4)
-    batches.write(*SIX)
-    assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(SIX), [], 1, [])
-
-
-@pytest.mark.parametrize(
-    "fault", [faults.answer_lost(), faults.reset_mid_body(), faults.truncated_body()], ids=fault_name
-)
-def test_an_output_that_breaks_off_is_fetched_again(batches: BatchWorkspace, fault: Fault) -> None:
-    batches.fault("output", fault, 2)
-    batches.write(*SIX)
-    assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, batches.asked("output")) == (sorted(SIX), [], 3)
+    assert batches.is_paid_once()
 
 
 POLLS = [faults.error(500), faults.answer_lost(), faults.html_200(), faults.error(401)]
@@ -149,8 +100,8 @@ OUTPUTS = [faults.error(500), faults.answer_lost(), faults.truncated_body()]
 
 @pytest.mark.parametrize(
     ("what", "fault"),
-    [("poll", fault) for fault in POLLS] + [("output", fault) for fault in OUTPUTS],
-    ids=lambda it: it if isinstance(it, str) else it.name,
+    [*(("poll", fault) for fault in POLLS), *(("output", fault) for fault in OUTPUTS)],
+    ids=name_row,
 )
 def test_a_job_that_cannot_be_asked_after_stays_written_down_and_the_next_sync_collects_it(
     batches: BatchWorkspace, what: str, fault: Fault
@@ -162,36 +113,31 @@ def test_a_job_that_cannot_be_asked_after_stays_written_down_and_the_next_sync_c
     assert (batches.direct, batches.kept()) == ([], [(batches.made[0], 6)])
     batches.unhindered()
     assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(SIX), [], 1, [])
+    assert batches.is_paid_once()
 
 
-def test_a_job_that_fails_is_told_of_and_its_texts_are_embedded_directly(batches: BatchWorkspace) -> None:
+#: What becomes of a job while it is under way, and how many of its texts it has embedded by then.
+ENDS: dict[str, tuple[Callable[[BatchWorkspace], object], int]] = {
+    "vanishes": (lambda batches: batches.server.batch.jobs.clear(), 0),
+    "fails": (lambda batches: batches.server.batch.fail_job(batches.made[0], "Too bad."), 0),
+    "expires half done": (lambda batches: batches.server.batch.expire_job(batches.made[0], done=4), 4),
+    "is cancelled": (lambda batches: batches.server.batch.cancel(batches.server.batch.jobs[batches.made[0]]), 0),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_texts_that_a_job_has_not_embedded_when_it_ends_are_embedded_directly(
+    batches: BatchWorkspace, how: str
+) -> None:
+    end, done = ENDS[how]
     batches.plan(polls_until_done=None)
-    batches.before("poll", lambda: batches.server.batch.fail_job(batches.made[0], "Too bad."))
+    batches.before("poll", lambda: end(batches))
     batches.write(*SIX)
     memory = batches.workspace.memory()
     assert batches.sync(memory).issues == ()
-    assert (batches.direct, batches.batch, batches.kept()) == (sorted(SIX), [], [])
-    said = memory.status().batch["lastError"]
-    assert f"The batch job {batches.made[0]} of {batches.server.kind} failed: Too bad." in said
-
-
-def test_what_an_expired_job_has_finished_is_used_and_not_paid_for_again(batches: BatchWorkspace) -> None:
-    batches.plan(polls_until_done=None)
-    batches.before("poll", lambda: batches.server.batch.expire_job(batches.made[0], done=4))
-    batches.write(*SIX)
-    memory = batches.workspace.memory()
-    assert batches.sync(memory).issues == ()
-    assert (len(batches.batch), len(batches.direct), once(batches), batches.kept()) == (4, 2, True, [])
+    assert (len(batches.batch), sorted(batches.batch + batches.direct), batches.kept()) == (done, sorted(SIX), [])
+    assert len(batches.vectors()) == 6
     assert memory.status().batch["failures"] == 1
-
-
-def test_texts_of_a_job_that_somebody_has_cancelled_are_embedded_directly(batches: BatchWorkspace) -> None:
-    batches.plan(polls_until_done=None)
-    batches.before("poll", lambda: batches.server.batch.cancel(batches.server.batch.jobs[batches.made[0]]))
-    batches.write(*SIX)
-    assert batches.sync().issues == ()
-    assert (batches.batch, batches.direct, batches.kept()) == ([], sorted(SIX), [])
 
 
 def test_texts_of_an_output_that_is_gone_are_embedded_directly(batches: BatchWorkspace) -> None:
@@ -216,7 +162,7 @@ def test_after_two_failures_jobs_are_off_for_as_long_as_the_memory_is_open(batch
         batches.unhindered()
     batch = memory.status().batch
     assert (batch["enabled"], batch["failures"], batch["limit"]) == (False, 2, 2)
-    assert "Too bad." in batch["lastError"]
+    assert f"The batch job {batches.made[1]} of {batches.server.kind} failed: Too bad." in batch["lastError"]
     batches.plan()
     batches.write(*SIX[2:])
     batches.sync(memory)
@@ -238,35 +184,37 @@ def test_a_success_lets_earlier_failures_be_forgotten(batches: BatchWorkspace) -
     assert (batches.batch, batches.direct) == ([SIX[1]], [SIX[0], SIX[2]])
 
 
-def test_a_job_that_takes_too_long_is_cancelled_and_its_texts_are_embedded_directly(batches: BatchWorkspace) -> None:
+@pytest.fixture
+def overdue(batches: BatchWorkspace) -> Memory:
+    """A memory whose next job does not end within the time that it has."""
     batches.plan(polls_until_done=None)
     batches.write(*SIX)
     memory = batches.workspace.memory()
     batch_api_for(memory).timeout_s = 0.0
-    assert batches.sync(memory).issues == ()
+    return memory
+
+
+def test_a_job_that_takes_too_long_is_cancelled_and_its_texts_are_embedded_directly(
+    batches: BatchWorkspace, overdue: Memory
+) -> None:
+    assert batches.sync(overdue).issues == ()
     assert (batches.batch, batches.direct, batches.kept(), batches.asked("cancel")) == ([], sorted(SIX), [], 1)
-    batch = memory.status().batch
+    batch = overdue.status().batch
     assert (batch["enabled"], batch["failures"]) == (True, 1)
     assert "did not finish within 0 minutes" in batch["lastError"]
 
 
-def test_a_job_that_is_done_at_the_last_moment_is_used(batches: BatchWorkspace) -> None:
-    batches.plan(polls_until_done=None)
+def test_a_job_that_is_done_at_the_last_moment_is_used(batches: BatchWorkspace, overdue: Memory) -> None:
     batches.before("cancel", lambda: batches.server.batch.finish_job(batches.made[0]))
-    batches.write(*SIX)
-    memory = batches.workspace.memory()
-    batch_api_for(memory).timeout_s = 0.0
-    assert batches.sync(memory).issues == ()
-    assert (batches.batch, batches.direct, memory.status().batch["failures"]) == (sorted(SIX), [], 0)
+    assert batches.sync(overdue).issues == ()
+    assert (batches.batch, batches.direct, overdue.status().batch["failures"]) == (sorted(SIX), [], 0)
 
 
-def test_a_job_that_cannot_be_cancelled_is_not_paid_for_beside_another(batches: BatchWorkspace) -> None:
-    batches.plan(polls_until_done=None)
+def test_a_job_that_cannot_be_cancelled_is_not_paid_for_beside_another(
+    batches: BatchWorkspace, overdue: Memory
+) -> None:
     batches.fault("cancel", faults.error(500))
-    batches.write(*SIX)
-    memory = batches.workspace.memory()
-    batch_api_for(memory).timeout_s = 0.0
-    assert "500" in batches.sync(memory).issues[0].problem
+    assert "500" in batches.sync(overdue).issues[0].problem
     assert (batches.direct, batches.kept()) == ([], [(batches.made[0], 6)])
     batches.server.batch.finish_job(batches.made[0])
     assert batches.sync().issues == ()

@@ -6,29 +6,20 @@ import warnings
 import pytest
 
 from mdrecall.memory import Memory
-from tests.engine.batch_workspace import WORDS, BatchWorkspace
-from tests.processes import PATIENCE_S, finish, python, until
+from tests.engine.batch_workspace import SIX, WORDS, BatchWorkspace
+from tests.processes import PATIENCE_S, until
 from tests.providers import faults
 
-SIX = WORDS[:6]
 
-_SYNC = """
-import sys
-from mdrecall.memory import Memory
-import os
-with Memory.open(sys.argv[1], env=dict(os.environ)) as memory:
-    print(*memory.sync().issues, flush=True)
-"""
-
-
-def paid_once(batches: BatchWorkspace) -> bool:
-    return (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(SIX), [], 1, [])
-
-
-def test_a_job_that_is_not_waited_for_is_told_of_and_a_later_sync_collects_it(batches: BatchWorkspace) -> None:
+def start_job(batches: BatchWorkspace) -> None:
+    """Have the next sync hand over six texts, and not wait for them."""
     batches.configure(wait=False)
     batches.plan(polls_until_done=None)
     batches.write(*SIX)
+
+
+def test_a_job_that_is_not_waited_for_is_told_of_and_a_later_sync_collects_it(batches: BatchWorkspace) -> None:
+    start_job(batches)
     memory = batches.workspace.memory()
     (issue,) = batches.sync(memory).issues
     (job,) = batches.made
@@ -39,7 +30,7 @@ def test_a_job_that_is_not_waited_for_is_told_of_and_a_later_sync_collects_it(ba
     assert "6 texts are waiting" in batches.sync(memory).issues[0].problem
     batches.server.batch.finish_job(job)
     assert batches.sync().issues == ()
-    assert paid_once(batches)
+    assert batches.is_paid_once()
     assert "jobs" not in batches.workspace.memory().status().batch
 
 
@@ -59,18 +50,8 @@ def test_of_jobs_that_are_not_waited_for_no_more_are_open_than_may_be(
     assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(SIX), [], 3, [])
 
 
-def test_a_job_that_is_done_at_once_needs_no_waiting(batches: BatchWorkspace) -> None:
-    batches.configure(wait=False)
-    batches.plan(polls_until_done=0)
-    batches.write(*SIX)
-    assert batches.sync().issues == ()
-    assert paid_once(batches)
-
-
 def test_words_are_found_while_a_job_is_under_way(batches: BatchWorkspace) -> None:
-    batches.configure(wait=False)
-    batches.plan(polls_until_done=None)
-    batches.write(*SIX)
+    start_job(batches)
     memory = batches.workspace.memory()
     batches.sync(memory)
     assert [result.path for result in memory.search("desert", mode="keyword")] == ["memory/desert.md"]
@@ -79,9 +60,7 @@ def test_words_are_found_while_a_job_is_under_way(batches: BatchWorkspace) -> No
 def test_a_note_that_changes_while_its_job_is_under_way_is_embedded_anew_and_only_that_one(
     batches: BatchWorkspace,
 ) -> None:
-    batches.configure(wait=False)
-    batches.plan(polls_until_done=None)
-    batches.write(*SIX)
+    start_job(batches)
     batches.sync()
     batches.write(SIX[0], more=" And more.")
     batches.server.batch.finish_job(batches.made[0])
@@ -96,9 +75,7 @@ def test_a_note_that_changes_while_its_job_is_under_way_is_embedded_anew_and_onl
 
 
 def test_a_job_is_collected_though_all_its_notes_are_gone(batches: BatchWorkspace) -> None:
-    batches.configure(wait=False)
-    batches.plan(polls_until_done=None)
-    batches.write(*SIX)
+    start_job(batches)
     batches.sync()
     for word in SIX:
         (batches.workspace.path / f"memory/{word}.md").unlink()
@@ -115,9 +92,7 @@ def test_a_job_is_collected_though_all_its_notes_are_gone(batches: BatchWorkspac
 
 
 def test_a_job_that_nobody_needs_is_not_waited_for(batches: BatchWorkspace) -> None:
-    batches.configure(wait=False)
-    batches.plan(polls_until_done=None)
-    batches.write(*SIX)
+    start_job(batches)
     batches.sync()
     for word in SIX:
         (batches.workspace.path / f"memory/{word}.md").unlink()
@@ -129,15 +104,13 @@ def test_a_job_that_nobody_needs_is_not_waited_for(batches: BatchWorkspace) -> N
 
 
 def test_an_index_built_anew_keeps_the_job_that_is_under_way(batches: BatchWorkspace) -> None:
-    batches.configure(wait=False)
-    batches.plan(polls_until_done=None)
-    batches.write(*SIX)
+    start_job(batches)
     batches.sync()
     report = batches.sync(force=True)
     assert (report.rebuilt, len(batches.made), batches.kept()) == (True, 1, [(batches.made[0], 6)])
     batches.server.batch.finish_job(batches.made[0])
     assert batches.sync(force=True).issues == ()
-    assert (paid_once(batches), len(batches.vectors())) == (True, 6)
+    assert (batches.is_paid_once(), len(batches.vectors())) == (True, 6)
 
 
 def test_two_memories_do_not_both_hand_over_the_same_texts(batches: BatchWorkspace) -> None:
@@ -151,21 +124,7 @@ def test_two_memories_do_not_both_hand_over_the_same_texts(batches: BatchWorkspa
     batches.server.batch.finish_job(batches.made[0])
     for thread in threads:
         thread.join(PATIENCE_S)
-    assert paid_once(batches)
-
-
-def test_two_processes_do_not_both_hand_over_the_same_texts(
-    openai: BatchWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    openai.plan(polls_until_done=None)
-    openai.write(*SIX)
-    for name, value in openai.process_env.items():
-        monkeypatch.setenv(name, value)
-    processes = [python(_SYNC, str(openai.workspace.path)) for _ in range(2)]
-    assert until(lambda: bool(openai.made))
-    openai.server.batch.finish_job(openai.made[0])
-    assert [finish(process).strip() for process in processes] == ["", ""]
-    assert (paid_once(openai), openai.asked("upload")) == (True, 1)
+    assert batches.is_paid_once()
 
 
 def test_a_sync_that_is_stopped_while_it_waits_leaves_the_job_written_down(batches: BatchWorkspace) -> None:
@@ -176,7 +135,7 @@ def test_a_sync_that_is_stopped_while_it_waits_leaves_the_job_written_down(batch
     assert (batches.direct, batches.kept(), batches.asked("poll")) == ([], [(batches.made[0], 6)], 1)
     batches.server.batch.finish_job(batches.made[0])
     assert batches.sync().issues == ()
-    assert paid_once(batches)
+    assert batches.is_paid_once()
 
 
 def test_a_memory_that_is_closed_while_it_waits_for_a_job_lets_go_at_once(batches: BatchWorkspace) -> None:
@@ -208,7 +167,7 @@ def test_a_memory_that_is_closed_in_the_middle_of_a_request_pays_for_nothing_twi
     assert [thread for thread in threading.enumerate() if thread.name == "mdrecall-fill"] == []
     assert batches.direct == []
     assert batches.sync().issues == ()
-    assert paid_once(batches)
+    assert batches.is_paid_once()
 
 
 def test_a_job_of_which_there_is_no_telling_does_not_stand_in_the_way_for_ever(batches: BatchWorkspace) -> None:
@@ -222,22 +181,18 @@ def test_a_job_of_which_there_is_no_telling_does_not_stand_in_the_way_for_ever(b
 
 
 def test_whoever_follows_the_notes_collects_a_job_though_no_note_changes(openai: BatchWorkspace) -> None:
-    openai.configure(wait=False)
-    openai.plan(polls_until_done=None)
-    openai.write(*SIX)
+    start_job(openai)
     openai.sync()
     openai.server.batch.finish_job(openai.made[0])
     memory = openai.workspace.memory()
     memory.watch()
     assert until(lambda: "jobs" not in memory.status().batch)
     memory.close()
-    assert (paid_once(openai), len(openai.vectors())) == (True, 6)
+    assert (openai.is_paid_once(), len(openai.vectors())) == (True, 6)
 
 
 def test_with_the_index_its_jobs_are_forgotten(openai: BatchWorkspace) -> None:
-    openai.configure(wait=False)
-    openai.plan(polls_until_done=None)
-    openai.write(*SIX)
+    start_job(openai)
     memory = openai.workspace.memory()
     openai.sync(memory)
     memory.reset()

@@ -6,11 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.refresh import IndexRefresh, MissingVectors, _count_few, _delay_stop
-from mdrecall.engine.sync_run import SyncRequest
+from mdrecall.engine.refresh import MissingVectors
 from mdrecall.errors import CorruptIndex
 from mdrecall.types.documents import Issue
-from mdrecall.types.sync import ProgressCallback, Stop, SyncReport
+from mdrecall.types.sync import ProgressCallback, Stop
 from tests.processes import PATIENCE_S, until
 
 
@@ -100,30 +99,6 @@ def test_closing_does_not_wait_for_ever_for_a_thread_that_does_not_listen() -> N
     assert ended.is_set()
 
 
-def test_a_search_is_stopped_only_after_the_files_that_it_always_indexes() -> None:
-    stop = _delay_stop(3, lambda: True)
-    assert [stop() for _ in range(5)] == [False, False, False, True, True]
-    assert not any(_delay_stop(0, lambda: False)() for _ in range(3))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "most", "count"),
-    [
-        ([10] * 20, 1_000, 8),
-        ([10] * 20, 35, 3),
-        ([10, 900, 10], 20, 3),
-        ([10, 10, 10], 20, 2),
-        ([21], 20, 1),
-        ([10], 0, 0),
-        ([], 20, 0),
-    ],
-)
-def test_of_the_files_that_come_first_as_many_are_indexed_in_any_case_as_are_not_too_much_text(
-    sizes: list[int], most: int, count: int
-) -> None:
-    assert _count_few(sizes, most) == count
-
-
 class CountingEmbedder:
     """Has as many vectors to make as it is told."""
 
@@ -147,12 +122,6 @@ def missing_vectors(missing: int, *, is_instant: bool, one_shot: bool = True, ch
     return MissingVectors(cast(Any, store), cast(Any, embedder), lambda progress, stop: (), one_shot=one_shot)
 
 
-def test_without_an_embedder_no_vector_is_missing() -> None:
-    nothing = MissingVectors(cast(Any, None), None, lambda progress, stop: (), one_shot=True)
-    assert nothing.is_complete()
-    assert nothing.embed_for_search(None, 0.0) == ()
-
-
 @pytest.mark.parametrize(("missing", "said"), [(1, "1 chunk without"), (2, "2 chunks without")])
 def test_an_answer_says_how_many_vectors_are_missing(missing: int, said: str) -> None:
     (issue,) = missing_vectors(missing, is_instant=False).embed_for_search(None, 0.0)
@@ -168,42 +137,6 @@ def test_a_process_that_answers_once_starts_no_thread_for_vectors(monkeypatch: p
     assert started == ["started"]
     (issue,) = missing_vectors(2, is_instant=False, one_shot=False).embed_for_search(None, 0.0)
     assert (len(started), issue.problem) == (2, "has 2 chunks without a vector of fake yet")
-
-
-def test_vectors_are_made_until_the_caller_or_the_memory_stops() -> None:
-    seen: list[bool] = []
-
-    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
-        seen.append(stop())
-        return (Issue("a.md", "odd"),)
-
-    missing = MissingVectors(cast(Any, None), cast(Any, SlowEmbedder()), embed, one_shot=True)
-    assert missing.embed() == (Issue("a.md", "odd"),)
-    missing.embed(stop=lambda: True)
-    missing.closing.set()
-    missing.embed()
-    assert seen == [False, True, True]
-
-
-def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
-    done: list[object] = []
-
-    def run(request: SyncRequest) -> SyncReport:
-        done.append(request)
-        if len(done) == 1:
-            raise CorruptIndex("It is damaged.")
-        return SyncReport(added=1)
-
-    admin = SimpleNamespace(recreate=lambda: done.append("recreated"))
-    refresh = SimpleNamespace(
-        _store=SimpleNamespace(admin=admin), runs=SimpleNamespace(run=run), _flight=SimpleNamespace(is_closing=False)
-    )
-    requests = [SyncRequest(force=True, changes=[])]
-    assert IndexRefresh._run(cast(Any, refresh), requests, False) == SyncReport(added=1)
-    first, recreated, again = done
-    assert isinstance(first, SyncRequest)
-    assert isinstance(again, SyncRequest)
-    assert (first.force, recreated, again.force, again.changes) == (True, "recreated", False, None)
 
 
 def test_damage_that_the_thread_for_vectors_meets_is_an_issue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,11 @@ import time
 import pytest
 
 from mdrecall.embed.remote.providers import PROVIDERS
-from tests.engine.batch_workspace import WORDS, BatchWorkspace
+from tests.engine.batch_workspace import SIX, BatchWorkspace
 from tests.providers import faults
 from tests.providers.shapes import Shape
 from tests.providers.wire import Recorded, Reply, Wire
 
-SIX = WORDS[:6]
 DIRECT = "POST /v1/embeddings"
 
 

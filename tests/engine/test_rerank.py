@@ -87,14 +87,6 @@ def test_a_search_that_ends_cancels_its_requests() -> None:
     assert reranker.ended == ["interrupted", "closed"]
 
 
-def test_a_call_that_fails_in_another_way_is_named() -> None:
-    def fail() -> None:
-        raise ValueError("odd")
-
-    with pytest.raises(Unavailable, match="it failed: odd"):
-        DeadlineCalls(PATIENCE_S, "the.setting").run("it", fail)
-
-
 def test_after_a_call_that_hangs_none_is_made_until_it_ends_or_half_a_minute_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

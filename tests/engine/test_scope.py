@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.scope import TimeSearch, _cut, put_first
+from mdrecall.engine.scope import TimeSearch
 from mdrecall.search.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
 from mdrecall.search.stages import RankingOptions
 from mdrecall.text.days import EPOCH, Moment, is_of_days
 from mdrecall.types.documents import SourceName, StoredChunk, StoredDocument
-from mdrecall.types.search import SearchAnswer, SearchResult
+from mdrecall.types.search import SearchAnswer
 from tests.conftest import values_of
 
 
@@ -75,12 +75,6 @@ def test_notes_are_found_by_their_path_or_name_and_by_their_name_alone_in_a_smal
 ) -> None:
     texts = {"notes/server.md": ["a", "b", "c"], "old/server.md": ["d"], "notes/DEC-0054.md": ["e"]}
     assert by_time(texts, total=total).chunks_named(read_naming(query, parse_query(query))) == found
-
-
-def test_of_many_notes_of_one_name_the_first_twenty_are_found() -> None:
-    texts = {f"{number:02d}/server.md": ["a"] for number in range(25)}
-    naming = read_naming("server.md", parse_query("server.md"))
-    assert by_time(texts).chunks_named(naming) == [100 * number for number in range(20)]
 
 
 def test_notes_of_a_time_are_found_newest_first_unless_they_are_very_many() -> None:
@@ -159,25 +153,3 @@ def test_a_few_notes_show_more_than_their_beginning_and_lines_come_once() -> Non
     assert shown is not None
     assert [(one.match_start_line, one.match_end_line) for one in shown] == [(1, 3), (5, 7), (8, 10)]
     assert len(listed("yesterday", {f"memory/2026-03-11-{n}.md": parts for n in range(9)}, most=4) or ()) == 4
-
-
-def test_results_that_were_found_by_words_come_after_the_listed_ones() -> None:
-    def result(path: str) -> SearchResult:
-        return SearchResult(path, 1, 1, 0.5, "x", "memory", 1, 1, "")
-
-    found = SearchAnswer((result("a.md"), result("b.md"), result("c.md")), caution="Not sure.", mode="hybrid")
-    merged = put_first(SearchAnswer((result("b.md"),)), found, 2)
-    assert ([one.path for one in merged], merged.caution, merged.mode) == (["b.md", "a.md"], "", "hybrid")
-
-
-def test_lines_that_two_chunks_of_a_note_share_come_once() -> None:
-    """A short line is one passage with the next one, so a passage may begin in a line that was shown."""
-    texts = {1: "one\ntwo", 2: "two\n \nthree\nfour", 4: "three\nfour", 5: "four\nfive"}
-    chunks = [StoredChunk(0, "memory", "a.md", line, line + text.count("\n"), text, ()) for line, text in texts.items()]
-    pieces = list(_cut(chunks))
-    assert [chunk.text[piece.start : piece.end] for chunk, piece in pieces] == ["one\ntwo", "three\nfour", "five"]
-    assert [(chunk.line(piece.first_line), chunk.line(piece.last_line)) for chunk, piece in pieces] == [
-        (1, 2),
-        (4, 5),
-        (6, 6),
-    ]

@@ -2,16 +2,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.errors import QueryError
 from mdrecall.memory import Memory
 from tests.conftest import Workspace, examples
-
-
-@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
-def test_a_blank_query_is_an_error(workspace: Workspace, query: str) -> None:
-    workspace.write("MEMORY.md", "text")
-    with pytest.raises(QueryError, match="blank"):
-        workspace.memory().search(query)
 
 
 def test_an_empty_answer_says_why_and_what_to_do(workspace: Workspace) -> None:
@@ -27,15 +19,6 @@ def test_an_empty_answer_says_why_and_what_to_do(workspace: Workspace) -> None:
     far = memory.search("quarterly revenue")
     assert far.reason in ("no_match", "below_min_score")
     assert all(answer.action for answer in (memory.search("zebra", mode="keyword"), memory.search("!!!"), low, far))
-
-
-def test_without_sync_on_search_the_index_is_used_as_it_is(workspace: Workspace) -> None:
-    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
-    workspace.write("MEMORY.md", "walrus")
-    memory = workspace.memory()
-    assert not memory.search("walrus").results
-    memory.sync()
-    assert memory.search("walrus").results
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.sync_run import SyncRequest, merge_requests
 from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
 from mdrecall.types.documents import Listing
-from mdrecall.types.sync import Stop, SyncReport, never
+from mdrecall.types.sync import Progress, Stop, SyncReport, never
 from tests.processes import PATIENCE_S, until
 
 PLAIN = SyncRequest()
@@ -135,21 +135,6 @@ def test_a_run_is_made_by_the_thread_that_asks_with_what_it_asks(bench: Bench) -
     assert bench.flight.is_idle
     assert bench.flight.run(SyncRequest()) == SyncReport(added=2)
     assert not bench.work.requests[1].force
-
-
-def test_whoever_asks_during_a_run_gets_another_one_afterwards(bench: Bench) -> None:
-    bench.work.hold()
-    first = bench.ask()
-    second = bench.ask()
-    assert len(bench.work.requests) == 1
-    assert not bench.flight.is_idle
-    bench.work.let_go()
-    assert first.number == 1
-    assert until(lambda: len(bench.work.requests) == 2)
-    assert second.answer is None
-    bench.work.let_go()
-    assert second.number == 2
-    assert bench.flight.is_idle
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -420,3 +405,18 @@ def test_once_closed_nothing_begins_and_queued_callers_are_dropped(updates: Upda
     with pytest.raises(ProgramStopped):
         updates.ask("third").result(PATIENCE_S)
     assert updates.done == ["first"]
+
+
+def test_callers_together_want_everything_that_each_wants() -> None:
+    seen: list[str] = []
+    one = SyncRequest(progress=lambda done: seen.append(f"one {done.label}"), stop=lambda: True, wait_s=1.0)
+    two = SyncRequest(force=True, wait_s=3.0)
+    merged = merge_requests([one, two])
+    assert (merged.force, merged.wait_s, merged.stop()) == (True, 3.0, False)
+    assert merged.progress
+    merged.progress(Progress(1, 2, "indexing"))
+    assert seen == ["one indexing"]
+    assert merge_requests([one, SyncRequest()]).wait_s is None
+    assert merge_requests([two]).progress is None
+    assert merge_requests([one, one]).stop()
+    assert merge_requests([two], lambda: True).stop()

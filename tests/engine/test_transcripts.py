@@ -10,8 +10,7 @@ import apsw
 import pytest
 
 from mdrecall import platform
-from mdrecall.engine import transcripts
-from mdrecall.errors import FileMissing, FileUnreadable
+from mdrecall.errors import FileUnreadable
 from mdrecall.types.documents import Issue, Space, part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
@@ -44,23 +43,6 @@ def test_closed_parts_stay_as_they_are_when_a_conversation_grows(agent: Transcri
     assert len(before) > 100
     assert len(before - agent.chunk_ids()) < 10
     assert agent.content() == agent.reindexed()
-
-
-def test_only_what_was_appended_is_read(agent: TranscriptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(3000)))
-    agent.indexer.sync()
-    read: list[int] = []
-    pread = os.pread
-
-    def counted(file: int, length: int, start: int) -> bytes:
-        found = pread(file, length, start)
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(platform, "pread", counted)
-    path = agent.write("a.jsonl", message("one more"))
-    agent.indexer.sync()
-    assert sum(read) < 30_000 < path.stat().st_size / 10
 
 
 def test_a_torn_last_line_is_read_when_it_is_whole(agent: TranscriptFolder) -> None:
@@ -119,21 +101,6 @@ def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
     monkeypatch.setattr(agent.store.documents, "put", meanwhile)
     agent.indexer.sync()
     monkeypatch.undo()
-    agent.indexer.sync()
-    assert agent.content() == agent.reindexed()
-
-
-@pytest.mark.slow
-def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(agent: TranscriptFolder) -> None:
-    agent.write("gone.jsonl", message("the seal"))
-    agent.indexer.sync()
-    (agent.folder / "gone.jsonl").unlink()
-    agent.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(4_000)))
-    asked: list[bool] = []
-    report = agent.indexer.sync(stop=lambda: asked.append(True) or len(asked) > 1)  # type: ignore[func-returns-value]
-    assert (report.left, report.added, report.removed) == (1, 0, 0)
-    assert agent.content()
-    assert sum(agent.indexer.compare(everything=True).new_sizes()) < (agent.folder / "a.jsonl").stat().st_size
     agent.indexer.sync()
     assert agent.content() == agent.reindexed()
 
@@ -277,27 +244,6 @@ def test_a_conversation_that_fails_is_named_and_the_others_are_indexed(
     assert agent.indexer.sync().changed == 1
 
 
-def test_a_conversation_that_cannot_be_read_any_more_is_kept(
-    agent: TranscriptFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent.write("a.jsonl", message("the walrus"))
-    agent.indexer.sync()
-    for error, is_gone in (
-        (FileUnreadable("It cannot be read.", path="a.jsonl"), False),
-        (FileMissing("It is gone.", path="a.jsonl"), True),
-    ):
-        monkeypatch.setattr(agent.indexer.source, "open", raise_error(error))
-        assert agent.indexer._is_gone("sessions/a.jsonl") is is_gone
-    assert agent.indexer._is_gone("elsewhere/a.txt")
-
-
-def raise_error(error: Exception) -> Any:
-    def fail(*_: object) -> None:
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("name", ["notes.txt", "a.jsonl.bak", ".hidden.jsonl", "a.jsonl.lock", "sessions.json"])
 def test_other_files_are_no_transcripts(agent: TranscriptFolder, name: str) -> None:
     agent.write(name, message("the walrus"))
@@ -333,79 +279,56 @@ def test_who_is_stopped_keeps_the_part_at_hand_and_goes_on_from_there(agent: Tra
     assert agent.content() == agent.reindexed()
 
 
-class TestThresholds:
-    """A conversation that goes on is indexed when enough has been said."""
+#: What makes a conversation that goes on due: after so many bytes, or so many messages.
+THRESHOLDS = [
+    ((100_000, 5), ["more"] * 4, False),
+    ((100_000, 5), ["more"] * 5, True),
+    ((2_000, 0), ["x" * 1_000], False),
+    ((2_000, 0), ["x" * 1_000] * 2, True),
+    ((0, 50), ["x"] * 60, True),
+    ((100_000, 0), ["x"] * 60, False),
+]
 
-    def agent(self, base: Path, thresholds: tuple[int, int]) -> TranscriptFolder:
-        return TranscriptFolder(base, thresholds)
 
-    @pytest.mark.parametrize(("count", "due"), [(4, False), (5, True)])
-    def test_after_so_many_messages(self, tmp_path: Path, count: int, due: bool) -> None:
-        agent = self.agent(tmp_path, (100_000, 5))
-        agent.write("a.jsonl", message("the first"))
-        agent.indexer.sync()
-        agent.write("a.jsonl", *(message("more") for _ in range(count)))
-        assert bool(agent.indexer.compare().unsettled) is due
-        assert agent.indexer.compare(everything=True).unsettled == ["sessions/a.jsonl"]
-        agent.store.admin.close()
+@pytest.fixture
+def waiting(agent: TranscriptFolder) -> TranscriptFolder:
+    """A folder whose conversations are indexed when enough has been said."""
+    agent.indexer = agent.indexer_on(agent.store, (100_000, 50))
+    return agent
 
-    def test_after_so_many_bytes(self, tmp_path: Path) -> None:
-        agent = self.agent(tmp_path, (2_000, 0))
-        agent.write("a.jsonl", message("the first"))
-        agent.indexer.sync()
-        agent.write("a.jsonl", message("x" * 1_000))
-        assert agent.indexer.compare().unsettled == []
-        agent.write("a.jsonl", message("x" * 1_000))
-        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
-        agent.indexer.sync(changes=agent.indexer.compare())
-        assert agent.indexer.compare().unsettled == []
-        agent.store.admin.close()
 
-    def test_a_time_in_the_future_does_not_keep_it_waiting(self, tmp_path: Path) -> None:
-        agent = self.agent(tmp_path, (100_000, 50))
-        path = agent.write("a.jsonl", message("the first"))
-        os.utime(path, (4_000_000_000, 4_000_000_000))
-        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
-        agent.store.admin.close()
+@pytest.mark.parametrize(("thresholds", "said", "due"), THRESHOLDS)
+def test_a_conversation_that_goes_on_is_indexed_when_enough_has_been_said(
+    agent: TranscriptFolder, thresholds: tuple[int, int], said: list[str], due: bool
+) -> None:
+    agent.indexer = agent.indexer_on(agent.store, thresholds)
+    agent.write("a.jsonl", message("the first"))
+    agent.indexer.sync()
+    agent.write("a.jsonl", *map(message, said))
+    assert bool(agent.indexer.compare().unsettled) is due
+    assert agent.indexer.compare(everything=True).unsettled == ["sessions/a.jsonl"]
+    agent.indexer.sync(changes=agent.indexer.compare())
+    assert bool(agent.indexer.compare().unsettled) is False
 
-    @pytest.mark.parametrize(("thresholds", "due"), [((0, 50), True), ((100_000, 0), False)])
-    def test_no_bytes_are_any_growth_and_no_messages_are_no_threshold(
-        self, tmp_path: Path, thresholds: tuple[int, int], due: bool
-    ) -> None:
-        agent = self.agent(tmp_path, thresholds)
-        agent.write("a.jsonl", message("the first"))
-        agent.indexer.sync()
-        agent.write("a.jsonl", *(message("x") for _ in range(60)))
-        assert bool(agent.indexer.compare().unsettled) is due
-        agent.store.admin.close()
 
-    @pytest.mark.parametrize(("quiet_s", "due"), [(500, False), (700, True)])
-    def test_after_ten_quiet_minutes(self, tmp_path: Path, quiet_s: int, due: bool) -> None:
-        agent = self.agent(tmp_path, (100_000, 50))
-        path = agent.write("a.jsonl", message("the first"))
-        os.utime(path, (time.time() - quiet_s,) * 2)
-        assert bool(agent.indexer.compare().unsettled) is due
-        agent.store.admin.close()
+@pytest.mark.parametrize(("quiet_s", "due"), [(0, False), (500, False), (700, True), (10**9, True), (-(10**9), True)])
+def test_a_conversation_is_indexed_after_ten_quiet_minutes_or_with_a_time_in_the_future(
+    waiting: TranscriptFolder, quiet_s: int, due: bool
+) -> None:
+    path = waiting.write("a.jsonl", message("the first"))
+    os.utime(path, (time.time() - quiet_s,) * 2)
+    assert bool(waiting.indexer.compare().unsettled) is due
 
-    @pytest.mark.parametrize("how", ["shorter", "another file"])
-    def test_at_once_if_it_is_not_the_same_transcript(self, tmp_path: Path, how: str) -> None:
-        agent = self.agent(tmp_path, (100_000, 50))
-        path = agent.write("a.jsonl", message("the first"), message("the second"))
-        agent.indexer.sync()
-        if how == "shorter":
-            os.truncate(path, len(message("the first")))
-        else:
-            agent.write("new", path.read_text(), message("the third")).replace(path)
-        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
-        agent.store.admin.close()
 
-    def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:
-        agent = self.agent(tmp_path, (100_000, 50))
-        path = agent.write("a.jsonl", message("the first"))
-        assert agent.indexer.compare().unsettled == []
-        os.utime(path, (LONG_AGO, LONG_AGO))
-        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
-        agent.store.admin.close()
+@pytest.mark.parametrize("how", ["shorter", "another file"])
+def test_what_is_not_the_same_transcript_is_indexed_at_once(waiting: TranscriptFolder, how: str) -> None:
+    path = waiting.write("a.jsonl", message("the first"), message("the second"))
+    waiting.indexer.sync()
+    if how == "shorter":
+        os.truncate(path, len(message("the first")))
+    else:
+        waiting.write("new", path.read_text(), message("the third")).replace(path)
+    assert waiting.indexer.compare().unsettled == ["sessions/a.jsonl"]
 
 
 def test_the_newest_conversation_is_indexed_first_and_of_two_of_one_time_the_first_by_name(
@@ -417,13 +340,6 @@ def test_the_newest_conversation_is_indexed_first_and_of_two_of_one_time_the_fir
         os.utime(path, (LONG_AGO - age, LONG_AGO - age))
     report = agent.indexer.sync(changes=agent.indexer.compare())
     assert [change.path for change in report.changes] == [f"sessions/{name}.jsonl" for name in "dabc"]
-
-
-@pytest.mark.parametrize(
-    ("day", "noon_s"), [("1970-01-01", 43_200), ("2026-02-10", 1_770_724_800), ("", 0), ("0000-01-01", 0), ("later", 0)]
-)
-def test_a_day_has_its_noon_and_what_is_no_day_has_none(day: str, noon_s: int) -> None:
-    assert transcripts._noon_ns(day) == noon_s * 10**9
 
 
 def test_a_report_counts_every_transcript_once(agent: TranscriptFolder) -> None:

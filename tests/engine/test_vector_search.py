@@ -8,7 +8,6 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
@@ -143,21 +142,6 @@ def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(note_index: N
     assert hanging.queries == ["walrus"]
 
 
-def test_an_embedder_that_answers_again_is_asked_again(note_index: NoteIndex, hanging: Hanging) -> None:
-    store = note_index.store
-    slow = Searcher(
-        store.chunks, Analyser(), OPTIONS, vectors := VectorSearcher(store.vectors, [hanging], older={}, timeout_s=0.05)
-    )
-    assert slow.search(ask("walrus")).degraded
-    hanging.let_go.set()
-    for thread in threading.enumerate():
-        if thread.name == "mdrecall-embed-query":
-            thread.join()
-    vectors._timeout_s = PATIENT
-    answer = slow.search(ask("pool"))
-    assert (answer.mode, answer.degraded, hanging.queries) == ("hybrid", "", ["walrus", "pool"])
-
-
 def test_a_vector_of_another_length_leaves_the_words(note_index: NoteIndex) -> None:
     class Shrunken(HashEmbedder):
         def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
@@ -210,11 +194,3 @@ def test_a_source_filter_takes_only_chunks_of_that_source(note_index: NoteIndex,
     assert {result.path for result in notes} <= {"a.md", "c.md"}
     assert "a.md" in {result.path for result in notes}
     assert not searcher.search(SearchRequest("walrus plain pool", mode=mode, source="sessions")).results
-
-
-def test_only_an_embedder_that_takes_no_time_is_asked_when_the_weights_of_the_words_are_known(
-    note_index: NoteIndex,
-) -> None:
-    vectors = note_index.store.vectors
-    assert VectorSearcher(vectors, [OfflineEmbedder()], older={}, timeout_s=PATIENT).never_waits is True
-    assert VectorSearcher(vectors, [HashEmbedder()], older={}, timeout_s=PATIENT).never_waits is False
