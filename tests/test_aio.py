@@ -18,7 +18,7 @@ from mdrecall import AsyncMemory, Memory, RecallError
 from mdrecall.aio import Threads
 from mdrecall.config.load import Loaded, load
 from mdrecall.engine.open import open_backend
-from mdrecall.errors import FileMissing, MemoryClosed
+from mdrecall.errors import MemoryClosed
 from mdrecall.interfaces import IndexedBackend
 from mdrecall.types.search import SearchAnswer, SearchRequest
 from mdrecall.types.sync import Progress, Stop, SyncReport, WatchEvent
@@ -187,41 +187,6 @@ def test_a_memory_that_cannot_be_closed_says_so_however_often_it_is_asked(worksp
                 await memory.close()
 
     ran(closed())
-
-
-def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "# Team\n\nthe walrus sleeps\n")
-
-    async def asked() -> list[Any]:
-        async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:
-            assert memory.settings.workspace == str(workspace.path)
-            with pytest.raises(FileMissing):
-                await memory.read("memory/no.md")
-            appended = await memory.append("Ana prefers tea", file="people")
-            found = await memory.search("walrus", max_results=1)
-            read, counts, status = await memory.read("MEMORY.md"), await memory.counts(), await memory.status()
-            probes = await memory.probe_embedding(), await memory.probe_vectors()
-            more: list[Any] = [
-                await memory.issues(),
-                await memory.check(),
-                await memory.sessions(),
-                await memory.notes(),
-            ]
-            more += [await memory.links("people"), await memory.near("MEMORY.md", 3)]
-            more += [len(await memory.index_files()) > 1]
-            # The sizes on the disk change when a memory is closed.
-            same = status._replace(storage={})
-            return [appended.path, found.results, read, counts, same, probes[0].ok, probes[1], *more]
-
-    here = ran(asked())
-    memory = workspace.memory()
-    found = memory.search("walrus", max_results=1)
-    probes = memory.probe_embedding(), memory.probe_vectors()
-    more: list[Any] = [memory.issues(), memory.check(), memory.sessions(), memory.notes(), memory.links("people")]
-    more += [memory.near("MEMORY.md", 3), True]
-    status = memory.status()._replace(storage={})
-    there = [found.results, memory.read("MEMORY.md"), memory.counts(), status, probes[0].ok, probes[1], *more]
-    assert here == ["memory/people.md", *there]
 
 
 @pytest.mark.parametrize(("asked", "one_shot"), [({}, False), ({"one_shot": False}, False), ({"one_shot": True}, True)])
@@ -394,20 +359,6 @@ def test_many_searches_are_under_way_at_the_same_time_and_leave_asyncios_threads
             return len(await asyncio.gather(*searches))
 
     assert ran(asked()) == 50
-
-
-def test_connections_to_the_index_do_not_stay_open_for_every_search_that_was_made_at_once(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "the walrus sleeps")
-
-    async def act() -> bool:
-        async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:
-            await memory.sync()
-            await asyncio.gather(*(memory.search("walrus") for _ in range(40)))
-            readers = cast(Any, memory._memory._backend)._store._file._readers
-            # Four threads that wait for the next call, and one or two that watch or index.
-            return until(lambda: len(readers) <= 6)
-
-    assert ran(act())
 
 
 def test_what_nobody_waits_for_any_more_is_given_away() -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from mdrecall.config.settings import Chunking
 from mdrecall.engine.indexer import Indexer
-from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.notes.files import MemoryFiles
@@ -28,9 +27,6 @@ from tests.reliability.content import content_of, fresh_content
 
 PATIENT = "{mdrecall: {searchWaitMs: 20000}}"
 BIG = "word of some length\n" * 20_000
-
-#: Nothing is written in the background meanwhile.
-WITHOUT_ENCODER = '{"mdrecall": {"encoder": false}}'
 
 
 @pytest.fixture
@@ -94,26 +90,6 @@ def test_while_another_process_writes_the_answer_comes_and_says_what_is_not_in_i
     assert (paths(answer), answer.issues) == (["memory/a.md"], ())
     assert found(memory, "walrus") == found(memory, "penguin") == []
     assert found(memory, "whale") == ["memory/c.md"]
-
-
-@pytest.mark.parametrize("one_shot", [False, True])
-def test_a_lock_in_the_same_process_counts_as_well(
-    workspace: Workspace, one_shot: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.engine.sync_run._WAIT_S", 0.05)
-    workspace.configure(WITHOUT_ENCODER)
-    workspace.write("memory/a.md", "walrus")
-    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
-        memory.sync()
-        lock = FileLock(write_lock(memory))
-        assert lock.acquire(0, "being tested")
-        workspace.write("memory/a.md", "penguin")
-        answer = memory.search("walrus", mode="keyword")
-        assert (paths(answer), answer.stale[:43]) == (["memory/a.md"], "1 changed file could not be indexed: The in")
-        with pytest.raises(StoreBusy, match="being tested"):
-            memory.sync()
-        lock.release()
-        assert memory.sync().changed == 1
 
 
 def test_a_touched_file_makes_no_answer_stale(workspace: Workspace) -> None:
@@ -230,16 +206,6 @@ def test_a_big_change_is_indexed_in_the_background_and_found_later(
     assert threads == {"mdrecall-sync"}
     assert until(lambda: memory.search("penguin").stale == "")
     assert memory.search("penguin")[0].path == "memory/big.md"
-
-
-def test_a_big_change_is_waited_for_if_there_is_time(workspace: Workspace) -> None:
-    workspace.configure(PATIENT)
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    workspace.write("memory/big.md", f"penguin\n{BIG}")
-    answer = memory.search("penguin", mode="keyword")
-    assert (paths(answer), answer.stale) == (["memory/big.md"], "")
 
 
 def test_a_single_question_indexes_a_big_change_itself(workspace: Workspace) -> None:
@@ -420,18 +386,6 @@ def test_an_index_deleted_under_threads_that_read_it_is_made_again(workspace: Wo
     assert answers == [["memory/0.md", "memory/7.md"]] * rounds * workers
     assert memory.check() == ()
     assert content_of(index) == fresh_content(workspace)
-
-
-def test_two_memories_share_an_index_that_was_deleted_under_both(workspace: Workspace) -> None:
-    workspace.configure(WITHOUT_ENCODER)
-    workspace.write("memory/a.md", "walrus")
-    one, two = workspace.memory(), workspace.memory()
-    assert found(one, "walrus") == found(two, "walrus") == ["memory/a.md"]
-    Path(one.settings.index_path).unlink()
-    assert found(one, "walrus") == ["memory/a.md"]
-    workspace.write("memory/b.md", "penguin")
-    assert until(lambda: found(two, "penguin") == ["memory/b.md"])
-    assert [report.added + report.changed for report in (one.sync(), two.sync())] == [0, 0]
 
 
 def configured(tokens: int, more: str = "") -> str:
@@ -616,42 +570,6 @@ def test_what_a_search_calls_being_indexed_is_indexed(workspace: Workspace, read
     assert until(lambda: found(other, "penguin") == ["memory/b.md"])
 
 
-def test_searches_that_share_a_run_each_find_what_they_have_seen(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace.configure(PATIENT)
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    workspace.write("memory/x.md", "under way")
-    held = Held(memory)
-    looked, may_go_on = threading.Event(), threading.Event()
-    real = IndexRefresh._choose_wait_s
-
-    def patience_s(self: IndexRefresh) -> float:
-        if threading.current_thread().name == "early":
-            looked.set()
-            may_go_on.wait(PATIENCE_S)
-        return real(self)
-
-    monkeypatch.setattr(IndexRefresh, "_choose_wait_s", patience_s)
-    early = threading.Thread(target=memory.search, args=("walrus",), name="early")
-    early.start()
-    assert looked.wait(PATIENCE_S)
-    workspace.write("memory/b.md", "penguin")
-    answers: list[SearchAnswer] = []
-    late = threading.Thread(target=lambda: answers.append(memory.search("penguin", mode="keyword")), name="late")
-    late.start()
-    flight = memory._backend._refresh._flight  # type: ignore[attr-defined]
-    assert until(lambda: flight._next is not None and len(flight._next.requests) == 1)
-    may_go_on.set()
-    assert until(lambda: len(flight._next.requests) == 2)
-    held.let_go()
-    early.join()
-    late.join()
-    assert [(paths(answer), answer.stale) for answer in answers] == [(["memory/b.md"], "")]
-
-
 def test_a_session_whose_first_search_could_not_index_does_it_at_the_next(workspace: Workspace) -> None:
     workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
     workspace.write("memory/a.md", "walrus")
@@ -671,17 +589,6 @@ def test_nobody_whose_notes_wait_to_be_indexed_is_told_to_write_some(workspace: 
         answer = memory.search("walrus")
     assert (answer.results, answer.reason, bool(answer.stale)) == ((), "index_empty", True)
     assert "write notes" not in answer.action
-
-
-def test_a_rebuild_that_is_stopped_says_that_nothing_was_kept(workspace: Workspace) -> None:
-    for number in range(5):
-        workspace.write(f"memory/{number}.md", f"walrus{number}")
-    memory = workspace.memory()
-    memory.sync()
-    workspace.write("memory/new.md", "penguin")
-    seen: list[Progress] = []
-    report = memory.sync(force=True, progress=seen.append, stop=lambda: any(step.label == "vectors" for step in seen))
-    assert (report.rebuilt, report.added, report.left > 0) == (False, 0, True)
 
 
 def test_a_changed_note_is_found_although_no_transcript_has_changed(workspace: Workspace) -> None:

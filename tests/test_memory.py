@@ -30,12 +30,6 @@ def test_results_are_frozen_and_answers_are_sequences(workspace: Workspace) -> N
         answer.reason = "no_match"  # type: ignore[misc]
 
 
-def test_closing_twice_is_fine(workspace: Workspace) -> None:
-    memory = workspace.memory()
-    memory.close()
-    memory.close()
-
-
 def test_a_missing_workspace_is_an_error_of_the_tree(tmp_path: Path) -> None:
     with pytest.raises(RecallError) as raised:
         Memory.open(tmp_path / "nowhere", env={"HOME": str(tmp_path)})
@@ -62,15 +56,6 @@ def test_one_memory_serves_several_threads(workspace: Workspace) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def test_two_memories_on_one_workspace_see_the_same(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus")
-    one, two = workspace.memory(), workspace.memory()
-    assert one.search("walrus").results == two.search("walrus").results
-    workspace.write("memory/b.md", "penguin")
-    assert one.search("penguin").results
-    assert two.search("penguin").results
 
 
 def test_an_index_damaged_while_open_is_rebuilt(workspace: Workspace) -> None:

@@ -57,11 +57,6 @@ def test_the_wire_has_the_names_only_where_several_were_searched(memories: list[
     assert "workspace" not in alone["results"][0]
 
 
-def test_the_number_of_results_is_that_of_one_search(memories: list[Memory]) -> None:
-    assert len(mdrecall.search_several(memories, "walrus boiler", max_results=2, min_score=0)) == 2
-    assert len(mdrecall.search_several(memories, "walrus boiler", min_score=0)) >= 3
-
-
 def test_a_memory_that_cannot_be_searched_does_not_stop_the_others(memories: list[Memory], tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.sqlite"
     with sqlite3.connect(foreign) as database:
@@ -88,15 +83,6 @@ def test_a_memory_with_a_bug_does_not_stop_the_others(
     assert found.memories[1].error == "Something unexpected went wrong: ZeroDivisionError."
     assert len(found.results) >= 2
     assert "ZeroDivisionError" in caplog.text
-
-
-def test_an_empty_answer_says_why_for_each_memory(memories: list[Memory], tmp_path: Path) -> None:
-    (tmp_path / "ben" / "MEMORY.md").unlink()
-    found = mdrecall.search_several(memories, "zeppelin", min_score=0.99)
-    assert not found.results
-    assert [report.reason for report in found.memories][1] == "index_empty"
-    assert all(report.reason and report.action for report in found.memories)
-    assert found.reason in ("no_match", "below_min_score")
 
 
 def test_a_query_that_makes_no_sense_is_refused_as_by_one_memory(memories: list[Memory]) -> None:

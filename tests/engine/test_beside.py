@@ -149,14 +149,3 @@ def test_its_share_is_that_of_the_query_that_it_reads(store: SqliteStore) -> Non
     # A cosine that is "related" (1) for the first and "unrelated" (0) beside: two thirds of the way.
     assert (query.mix(0.8, 0.3) - 0.1) / 0.7 == pytest.approx(2 / 3)
     assert query.mix(0.8, 0.0) == query.mix(0.8, None) == 0.8, "a passage that it cannot read has no vector"
-
-
-def test_filling_one_keeps_the_vectors_of_the_other(store: SqliteStore) -> None:
-    fill_beside(store)
-    store.documents.put([indexed("e.md", "more")], "r")
-    ChunkEmbedder(store, first_embedder(), keep="beside").fill()
-    fill_beside(store)
-    assert {(space.space.provider, space.is_filled) for space in store.vectors.spaces()} == {
-        ("first", True),
-        ("beside", True),
-    }

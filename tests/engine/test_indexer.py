@@ -16,7 +16,6 @@ from mdrecall.engine.indexer import Indexer
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.store import SqliteDocuments
-from mdrecall.store.sqlite.vectors import SqliteVectors
 from mdrecall.text.words import Analyser
 from mdrecall.types.documents import (
     Document,
@@ -25,7 +24,6 @@ from mdrecall.types.documents import (
     IndexedChunk,
     Issue,
     Listing,
-    PendingChunk,
     SourceName,
     Stamps,
 )
@@ -190,26 +188,6 @@ def test_a_file_that_is_not_text_is_left_out_and_told_by_index_and_status(worksp
     assert (status.dirty, status.source_counts[0].issues) == (False, ("memory/odd.md: is not text.",))
 
 
-def test_no_batch_holds_more_text_than_its_limit_and_one_note(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches: list[int] = []
-    put = SqliteDocuments.put
-
-    def measure(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], *more: str) -> None:
-        made = [(document, list(chunks)) for document, chunks in items]
-        batches.append(sum(len(chunk.chunk.text) for _, chunks in made for chunk in chunks))
-        put(self, made, *more)
-
-    monkeypatch.setattr(SqliteDocuments, "put", measure)
-    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_CHARS", 1_000)
-    for number in range(20):
-        workspace.write(f"memory/{number}.md", f"walrus{number} " + "tusk " * 40 + "\n")
-    assert workspace.memory().sync().added == 20
-    assert len(batches) == 4
-    assert max(batches) < 1_000 + 250
-
-
 def test_names_that_are_not_unicode_are_reported_and_left_out(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "walrus")
     try:
@@ -361,29 +339,6 @@ def test_a_text_that_the_embedder_fails_on_costs_only_its_own_vector(
     assert memory.sync().added == 2
     assert memory.search("unthinkable")[0].path == "memory/b.md"
     assert memory.search("sleeping walrus", mode="vector")[0].path == "memory/a.md"
-
-
-def test_only_the_chunks_of_a_long_note_are_read_again_to_be_embedded(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.engine.indexer._LONG_CHARS", 3_000)
-    read: list[PendingChunk] = []
-    real = SqliteVectors.pending
-
-    def pending(self: SqliteVectors, space: int | None, after: int, limit: int) -> list[PendingChunk]:
-        found = real(self, space, after, limit)
-        read.extend(found)
-        return found
-
-    monkeypatch.setattr(SqliteVectors, "pending", pending)
-    animals = ("walrus", "otter", "heron", "weasel")
-    for animal in animals:
-        parts = range(140 if animal == "otter" else 40)
-        workspace.write(f"memory/{animal}.md", "\n\n".join(f"# Part {part}\n\nThe {animal} sleeps." for part in parts))
-    memory = workspace.memory()
-    memory.sync()
-    assert {chunk.path for chunk in read} == {"memory/otter.md"}
-    assert [memory.search(animal, mode="vector")[0].path for animal in animals] == [f"memory/{it}.md" for it in animals]
 
 
 @pytest.mark.parametrize("is_back", [True, False])

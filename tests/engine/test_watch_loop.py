@@ -118,38 +118,29 @@ def test_the_files_are_looked_at_before_and_after_the_watch_begins(script: Scrip
     assert script.is_closed
 
 
-def test_a_change_is_synced_a_while_after_it_was_noticed(script: Script) -> None:
-    script.touch(10)
-    script.run_for(30)
-    assert script.synced == [0, 0, 12]
+#: When files change and how long a sync takes, and when the loop then syncs.
+MOMENTS = {
+    "a while after a change": ([10], 0, [0, 0, 12, 72]),
+    "changes that follow each other together": ([10, 10.1, 11, 11.9, 20, 21], 0, [0, 0, 12, 22, 82]),
+    "a stream of changes is not put off for ever": ([10 + n / 2 for n in range(20)], 0, [0, 0, 12, 14.5, 17, 19.5, 79.5]),
+    "a change during a sync afterwards": ([10, 12.5], 1, [0, 1, 12, 15, 76]),
+    "now and then though nothing was noticed": ([], 0, [0, 0, 60]),
+    "a change just before a look is part of it": ([59], 0, [0, 0, 60]),
+}  # fmt: skip
 
 
-def test_changes_that_follow_each_other_are_synced_together(script: Script) -> None:
-    script.touch(10, 10.1, 11, 11.9, 20, 21)
-    script.run_for(30)
-    assert script.synced == [0, 0, 12, 22]
+@pytest.mark.parametrize("what", MOMENTS)
+def test_the_loop_syncs(script: Script, what: str) -> None:
+    changes, takes_s, synced = MOMENTS[what]
 
-
-def test_a_stream_of_changes_does_not_put_the_sync_off_for_ever(script: Script) -> None:
-    script.touch(*(10 + number / 2 for number in range(20)))
-    script.run_for(21)
-    assert script.synced == [0, 0, 12, 14.5, 17, 19.5]
-
-
-def test_a_change_during_a_sync_is_synced_afterwards(script: Script) -> None:
     def answer() -> SyncReport:
-        script.now += 1
+        script.now += takes_s
         return NOTHING
 
     script.answer = answer
-    script.touch(10, 12.5)
-    script.run_for(30)
-    assert script.synced == [0, 1, 12, 15]
-
-
-def test_the_files_are_looked_at_now_and_then_though_nothing_was_noticed(script: Script) -> None:
-    script.run_for(200)
-    assert script.synced == [0, 0, 60, 120, 180]
+    script.touch(*changes)
+    script.run_for(100)
+    assert script.synced == synced
 
 
 def test_where_no_event_tells_of_a_change_a_small_share_of_the_time_is_spent_on_looking(script: Script) -> None:
@@ -161,12 +152,6 @@ def test_where_no_event_tells_of_a_change_a_small_share_of_the_time_is_spent_on_
     script.must_poll, script.answer = True, answer
     script.run_for(15)
     assert script.synced == [0, 0.01, 4.02, 9.02, 13.03]
-
-
-def test_a_change_just_before_a_look_is_part_of_it(script: Script) -> None:
-    script.touch(59)
-    script.run_for(100)
-    assert script.synced == [0, 0, 60]
 
 
 def test_only_what_is_worth_telling_is_told(script: Script) -> None:
@@ -260,48 +245,6 @@ def test_whoever_is_told_to_stop_syncs_no_more(script: Script) -> None:
     assert script.synced == [0, 0]
     assert script.is_closed
     script.loop.stop()
-
-
-class Waiting:
-    """A watch that notices nothing, and waits until it is interrupted."""
-
-    folders = 1
-    problem = ""
-    must_poll = False
-
-    def __init__(self) -> None:
-        self.waits = threading.Event()
-        self.is_closed = False
-        self.interrupted = threading.Event()
-
-    def wait(self, timeout_s: float) -> bool:
-        self.waits.set()
-        self.interrupted.wait(timeout_s)
-        return False
-
-    def interrupt(self) -> None:
-        self.interrupted.set()
-
-    def refresh(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def test_another_thread_stops_it() -> None:
-    watch = Waiting()
-    loop = WatchLoop(
-        cast(Any, watch), lambda: NOTHING, plan(0, 1e6), beat=lambda health: None, notify=lambda event: None
-    )
-    thread = threading.Thread(target=loop.run)
-    thread.start()
-    assert watch.waits.wait(PATIENCE_S)
-    loop.stop()
-    assert watch.interrupted.is_set()
-    thread.join(PATIENCE_S)
-    assert not thread.is_alive()
-    assert watch.is_closed
 
 
 def watcher_of(memory: Memory) -> dict[str, object]:

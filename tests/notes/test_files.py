@@ -1,14 +1,11 @@
 import os
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mdrecall import platform
 from mdrecall.config.load import load
 from mdrecall.notes.files import MemoryFiles
-from mdrecall.patterns import matches_glob
 from mdrecall.types.documents import Listing
 from tests.conftest import Workspace
 
@@ -66,21 +63,6 @@ def test_beside_openclaw_a_folder_is_not_searched_whole(workspace: Workspace) ->
     workspace.write("MEMORY.md", "text")
     workspace.write("notes.md", "text")
     assert paths(workspace) == ["MEMORY.md"]
-
-
-def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace.write("memory/people/priya.md", "text")
-    workspace.configure('{memorySearch: {extraPaths: ["memory/people"]}}')
-    walked: list[int] = []
-    scandir = os.scandir
-
-    def record(folder: int) -> Any:
-        walked.append(os.fstat(folder).st_ino)
-        return scandir(folder)
-
-    monkeypatch.setattr(platform, "scandir", record)
-    assert paths(workspace) == ["memory/people/priya.md"]
-    assert len(walked) == len(set(walked)) == 3
 
 
 def test_a_listing_takes_little_memory_for_each_file(workspace: Workspace) -> None:
@@ -197,21 +179,3 @@ def test_a_missing_memory_folder_is_lost_but_no_problem(workspace: Workspace) ->
     listing = scan(workspace)
     assert listing.lost == ("memory",)
     assert listing.issues == ()
-
-
-@pytest.mark.parametrize(
-    ("path", "pattern", "fits"),
-    [
-        ("a.md", "**/*.md", True),
-        ("x/y/a.md", "**/*.md", True),
-        ("x/a.md", "*.md", False),
-        ("sub/b.md", "sub/**/*.md", True),
-        ("sub/x/y/b.md", "sub/**/*.md", True),
-        ("a/deep/b/c.md", "**/deep/**/*.md", True),
-        ("api/a.md", "api/*.md", True),
-        ("x/api/a.md", "api/*.md", False),
-        ("x/api/a.md", "**/api/*.md", True),
-    ],
-)
-def test_patterns(path: str, pattern: str, fits: bool) -> None:
-    assert matches_glob(path, pattern) is fits

@@ -160,15 +160,6 @@ def test_a_link_is_not_written_through(tmp_path: Path, name: str) -> None:
     assert outside.read_text() == "theirs\n"
 
 
-def test_a_folder_that_is_a_link_is_not_written_into(tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root/memory").symlink_to(tmp_path / "outside")
-    with pytest.raises(FileUnwritable, match="symbolic link"):
-        append(tmp_path / "root", "mine", "a")
-    assert os.listdir(tmp_path / "outside") == []
-
-
 def test_a_note_never_becomes_too_large_to_be_read(tmp_path: Path) -> None:
     append(tmp_path, "x" * 900, "a")
     with pytest.raises(FileUnwritable, match="would have more than 1,000 bytes"):

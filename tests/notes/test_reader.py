@@ -10,11 +10,6 @@ from tests.conftest import Workspace
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_carriage_returns_stay(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "a\r\nb\r\n")
-    assert workspace.memory().read("MEMORY.md", from_line=1, lines=1).text == "a\r"
-
-
 @pytest.mark.parametrize(
     ("path", "error"),
     [

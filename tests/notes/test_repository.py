@@ -23,6 +23,17 @@ def repository(folder: Path, head: str = "ref: refs/heads/main\n") -> Path:
     return folder
 
 
+def worktree(shop: Path, folder: Path, head: str = "ref: refs/heads/fix\n") -> Path:
+    """Make a worktree of a repository in another folder."""
+    apart = shop / ".git" / "worktrees" / folder.name
+    apart.mkdir(parents=True)
+    (apart / "HEAD").write_text(head)
+    (apart / "commondir").write_text("../..\n")
+    folder.mkdir()
+    (folder / ".git").write_text(f"gitdir: {apart}\n")
+    return folder
+
+
 def test_a_folder_is_named_by_its_repository_and_branch(tmp_path: Path) -> None:
     shop = repository(tmp_path / "shop", "ref: refs/heads/fix/pool\n")
     (shop / "src" / "db").mkdir(parents=True)
@@ -30,13 +41,12 @@ def test_a_folder_is_named_by_its_repository_and_branch(tmp_path: Path) -> None:
     assert find_root(str(shop / "src")) == str(shop)
 
 
-def test_a_worktree_has_its_own_branch(tmp_path: Path) -> None:
-    apart = tmp_path / "shop" / ".git" / "worktrees" / "hotfix"
-    apart.mkdir(parents=True)
-    (apart / "HEAD").write_text("ref: refs/heads/hotfix\n")
-    (tmp_path / "hotfix").mkdir()
-    (tmp_path / "hotfix" / ".git").write_text(f"gitdir: {apart}\n")
-    assert place_of(str(tmp_path / "hotfix")) == "hotfix@hotfix"
+def test_a_worktree_has_its_own_branch_and_the_origin_of_its_repository(tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    (shop / ".git" / "config").write_text('[remote "origin"]\n url = git@github.com:ana/shop.git\n[branch "main"]\n')
+    fix = worktree(shop, tmp_path / "fix")
+    assert place_of(str(fix)) == "fix@fix"
+    assert project_keys(str(fix), "/notes")[0] == "github.com/ana/shop"
 
 
 def test_without_a_branch_it_is_the_commit_and_without_a_repository_the_folder(tmp_path: Path) -> None:
@@ -73,17 +83,6 @@ def test_a_project_is_known_by_its_origin_its_path_and_its_name(tmp_path: Path) 
     for address in ("/srv/git/shop.git", "../other.git", "file:///srv/x.org/a", "C:/git/shop", ""):
         (shop / ".git" / "config").write_text(config.format(address))
         assert project_keys(str(shop), "/notes") == (f"path:{shop}", "shop")
-
-
-def test_a_worktree_has_the_origin_of_its_repository(tmp_path: Path) -> None:
-    shop = repository(tmp_path / "shop")
-    (shop / ".git" / "config").write_text('[remote "origin"]\n url = git@github.com:ana/shop.git\n[branch "main"]\n')
-    apart = shop / ".git" / "worktrees" / "fix"
-    apart.mkdir(parents=True)
-    (apart / "commondir").write_text("../..\n")
-    (tmp_path / "fix").mkdir()
-    (tmp_path / "fix" / ".git").write_text(f"gitdir: {apart}\n")
-    assert project_keys(str(tmp_path / "fix"), "/notes")[0] == "github.com/ana/shop"
 
 
 def test_the_repository_of_the_notes_and_a_folder_outside_of_any_are_no_project(tmp_path: Path) -> None:
@@ -136,13 +135,11 @@ def test_a_repository_without_a_remote_is_not_shared(tmp_path: Path) -> None:
 def test_worktrees_and_submodules_of_a_shared_repository_are_shared(tmp_path: Path) -> None:
     shop = repository(tmp_path / "shop")
     (shop / ".git/config").write_text('[remote "origin"]\n\turl = x\n')
-    apart, module = shop / ".git/worktrees/fix", shop / ".git/modules/lib"
-    for folder in (apart, module, tmp_path / "fix", shop / "lib"):
+    module = shop / ".git/modules/lib"
+    for folder in (module, shop / "lib"):
         folder.mkdir(parents=True)
-    (apart / "commondir").write_text("../..\n")
-    (tmp_path / "fix/.git").write_text(f"gitdir: {apart}\n")
     (shop / "lib/.git").write_text("gitdir: ../.git/modules/lib\n")
-    assert has_remote(str(tmp_path / "fix"))
+    assert has_remote(str(worktree(shop, tmp_path / "fix")))
     assert not has_remote(str(shop / "lib"))
     (module / "config").write_text('[remote "origin"]\n\turl = y\n')
     assert has_remote(str(shop / "lib"))
@@ -150,12 +147,8 @@ def test_worktrees_and_submodules_of_a_shared_repository_are_shared(tmp_path: Pa
 
 def test_worktrees_and_subfolders_are_the_project_of_their_repository(tmp_path: Path) -> None:
     shop = repository(tmp_path / "shop")
-    apart = shop / ".git" / "worktrees" / "fix"
-    apart.mkdir(parents=True)
-    (apart / "commondir").write_text("../..\n")
-    fix = tmp_path / "fix"
-    (fix / "src").mkdir(parents=True)
-    (fix / ".git").write_text(f"gitdir: {apart}\n")
+    fix = worktree(shop, tmp_path / "fix")
+    (fix / "src").mkdir()
     assert project_of(str(fix / "src")) == project_of(str(shop)) == f"path:{shop}"
     assert project_keys(str(fix), "") == project_keys(str(shop), "")
     (shop / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:ana/shop.git\n')

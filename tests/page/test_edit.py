@@ -53,34 +53,6 @@ def test_a_task_is_ticked_and_only_its_box_changes(site: Site, page: Page) -> No
     assert file.read_bytes() == ticked
 
 
-def test_a_note_is_found_ticked_and_edited_by_keys_alone(site: Site, page: Page) -> None:
-    file = site.workspace.write("memory/plans/a.md", "# The plan\n\n- [ ] one\n")
-    site.workspace.write("memory/b.md", "# Other\n")
-    open_page(site, page, "notes")
-
-    def tab_to(selector: str, key: str) -> None:
-        for _ in range(30):
-            page.keyboard.press("Tab")
-            if page.evaluate("wanted => document.activeElement.matches(wanted)", selector):
-                break
-        page.keyboard.press(key)
-
-    tab_to(".folder .folder > summary", "Enter")
-    page.get_by_role("link", name="The plan").wait_for()
-    tab_to(".title", "Enter")
-    page.get_by_role("heading", name="The plan").first.wait_for()
-    tab_to(".task", "Space")
-    page.locator(".task[aria-checked=true]").wait_for()
-    page.reload()
-    tab_to("a.button[href*=edit]", "Enter")
-    page.get_by_role("textbox", name="Text").wait_for()
-    tab_to("textarea", "Control+End")
-    page.keyboard.type("- [ ] two\n")
-    tab_to("form button", "Enter")
-    page.get_by_text("Saved.").wait_for()
-    assert file.read_text() == "# The plan\n\n- [x] one\n- [ ] two\n"
-
-
 def test_a_task_is_ticked_without_scripts(site: Site, browser: Browser) -> None:
     file = site.workspace.write("memory/plan.md", TASKS)
     context = browser.new_context(java_script_enabled=False)

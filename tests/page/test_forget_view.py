@@ -143,17 +143,6 @@ def test_a_place_in_a_conversation_leads_to_its_message(known: Site, page: Page)
     page.locator("article.notice", has_text="Quibblethorpe called today.").wait_for()
 
 
-def test_the_decision_is_in_reach_of_a_long_list(known: Site, page: Page) -> None:
-    known.workspace.write("memory/long.md", "".join(f"Quibblethorpe said {number}.\n\n" for number in range(40)))
-    open_page(known, page, "forget")
-    page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_role("button", name="Show every place").click()
-    page.get_by_role("heading", name="Forget “Quibblethorpe”: 43 places").wait_for()
-    box = page.get_by_role("button", name="Forget it in 43 places").bounding_box()
-    assert box
-    assert 0 < box["y"] + box["height"] <= page.evaluate("innerHeight")
-
-
 def test_only_what_was_shown_is_forgotten(known: Site) -> None:
     plan = known.post("forget", text="Quibblethorpe")
     found = re.search(r'name="token" value="(\w+)"', plan.body)

@@ -111,18 +111,6 @@ def test_a_task_is_ticked_on_home(site: Site, page: "Page") -> None:
     assert other.read_text() == "- [ ] zero\n\n- [ ] three\n"
 
 
-def test_a_task_is_ticked_on_home_without_scripts(site: Site, browser: "Browser") -> None:
-    file = site.workspace.write("memory/a.md", "- [ ] one\n")
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    open_page(site, page, "home")
-    page.get_by_role("checkbox").click()
-    page.get_by_text("Ticked.").wait_for()
-    assert page.locator(".tasks").count() == 0
-    context.close()
-    assert file.read_text() == "- [x] one\n"
-
-
 def test_each_example_finds_something(used: Site, page: "Page") -> None:
     open_page(used, page, "home")
     examples = {link.inner_text(): link.get_attribute("href") for link in page.locator(".ask a").all()}

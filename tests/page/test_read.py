@@ -256,15 +256,6 @@ def test_what_is_too_complex_is_not_rendered(text: str) -> None:
     assert render_note(text[:PART_CHARS], URLS, (0, 0)) is None
 
 
-def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
-    shown = render_note("so *much\nmore* of **this\\\nkind**", URLS, (0, 0))
-    assert shown is not None
-    assert re.findall("<em>.*?</em>|<strong>.*?</strong>", shown) == [
-        "<em>much<br>more</em>",
-        "<strong>this<br>kind</strong>",
-    ]
-
-
 def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed(site: Site) -> None:
     memories = open_memories(site.workspace)
     visit = make_visit(memories)._replace(can_change=True, query={"path": "memory/gone.md"})
@@ -299,22 +290,6 @@ def test_a_note_fits_a_phone_whatever_is_in_it(site: Site, page: Page) -> None:
     open_page(site, page, "note?path=memory/wide.md")
     page.get_by_role("heading", name="Near in meaning").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_task_below_another_is_further_in(site: Site, page: Page) -> None:
-    site.workspace.write("memory/plan.md", "- one\n- [ ] two\n  - [ ] three\n")
-    open_page(site, page, "note?path=memory/plan.md")
-    two, three = (box.bounding_box() for box in page.get_by_role("checkbox").all())
-    assert two
-    assert three
-    assert two["x"] + two["width"] / 2 < three["x"]
-
-
-def test_a_heading_that_is_only_the_day_of_its_note_is_not_shown_twice(site: Site, page: Page) -> None:
-    site.workspace.write("memory/2026-01-14.md", "# 2026-01-14\n\nRain.\n")
-    open_page(site, page, "note?path=memory/2026-01-14.md")
-    assert page.locator("h1").inner_text() == "Wed 14 Jan 2026"
-    assert "2026-01-14" not in page.locator("article").inner_text()
 
 
 def test_a_page_that_does_not_exist_leads_on(site: Site, page: Page) -> None:

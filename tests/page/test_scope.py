@@ -11,11 +11,11 @@ import pytest
 from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
 from tests.page.conftest import CHANGING, READING, Site, serve
-from tests.page.worlds import TalkingWorkspace, let_in
+from tests.page.worlds import TalkingWorkspace
 from tests.processes import until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    pass
 
 SECRET = "The marmot whistles at dawn.\n"
 
@@ -99,16 +99,3 @@ def test_what_only_the_owner_may_see_is_not_shown_to_a_conversation(workspace: W
             reply = site.get(view, path="MEMORY.md")
             assert (reply.status, "owner of the memory" in reply.body) == (400, True), view
             assert "gone.md" not in reply.body
-
-
-def test_a_person_goes_from_one_memory_to_another(two: tuple[Site, Workspace], page: "Page") -> None:
-    site, _ = two
-    let_in(site, page.context)
-    page.goto(f"{site.origin}/ui/memory1/search?q=marmot")
-    page.get_by_text("sleeps").wait_for()
-    page.locator(".memories summary").click()
-    page.get_by_role("navigation", name="Memories").get_by_role("link", name="memory2").click()
-    page.get_by_role("searchbox").fill("marmot")
-    page.get_by_role("searchbox").press("Enter")
-    page.get_by_text("whistles at dawn").first.wait_for()
-    assert "/ui/memory2/" in page.url

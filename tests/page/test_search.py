@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mdrecall.extras.page.html import NoteUrls, join, render_passage
-from mdrecall.extras.page.search import MEANINGS, _is_date
-from mdrecall.search.query import find_matches, find_stems
+from mdrecall.extras.page.search import MEANINGS
 from tests.conftest import Workspace
 from tests.page.conftest import READING, Site, serve
 from tests.page.worlds import open_page
@@ -68,13 +67,6 @@ def test_a_passage_is_rendered_with_its_words_marked_and_without_the_headings_ab
     assert not {"title:", "# Boat", "## Sails"} & {*re.sub("<[^>]*>", "|", body).split("|")}
 
 
-def test_front_matter_that_alone_matches_is_shown_without_its_dashes(site: Site) -> None:
-    site.workspace.write("memory/boat.md", "---\ntitle: Boat\ntags: [sea, voyage]\n---\n")
-    body = site.find(q="voyage")
-    assert "<mark>voyage</mark>" in body
-    assert "<hr>" not in body
-
-
 @pytest.mark.parametrize(
     "text", ["Plain lines\nof a walrus\n\n- one walrus\n- two\n\nend", "- a walrus\n- b\n\n- c", "12 walrus"]
 )
@@ -88,12 +80,6 @@ def test_text_without_markup_looks_as_if_it_was_parsed(text: str) -> None:
     assert re.sub("</?p>", "", render(text)).replace("</ul><ul>", "") == parsed
 
 
-def test_lines_below_a_heading_that_alone_matches_do_not_stand_back(site: Site) -> None:
-    site.workspace.write("memory/2026-03-14.md", "# Walrus\n\nFish at noon.\n")
-    body = site.find(q="walrus")
-    assert "<p>Fish at noon.</p>" in body
-
-
 def test_hits_of_one_note_stand_in_one_card_each_below_its_heading(notes: Site) -> None:
     text = "\n".join(
         f"## Part {number}\n\nThe marmot sleeps in den {number}.\n{'Words. ' * 300}\n" for number in (1, 2)
@@ -103,14 +89,6 @@ def test_hits_of_one_note_stand_in_one_card_each_below_its_heading(notes: Site) 
     assert body.count('<li class="panel result">') == 1
     assert ">Sat 14 Mar 2026</a></h2>" in body
     assert sorted(re.findall("<h3><a[^>]*>(.*?)</a>", body)) == ["Part 1", "Part 2"]
-
-
-def test_a_title_that_is_only_the_date_is_not_said_twice() -> None:
-    for title in ("2026-03-14", "Saturday, 14 March 2026", "Sat 14.03.2026"):
-        assert _is_date(title, "2026-03-14")
-    for title in ("2026-03-14 Sprint", "Home", "14 March 2025"):
-        assert not _is_date(title, "2026-03-14")
-    assert not _is_date("2026-03-14", "")
 
 
 def test_weaker_results_are_a_click_away(site: Site, page: "Page") -> None:
@@ -125,22 +103,6 @@ def test_weaker_results_are_a_click_away(site: Site, page: "Page") -> None:
     page.get_by_role("heading", name="Also found").wait_for()
     assert page.locator(".result").count() > shown
     assert page.locator(".results").first.locator(".result").count() == shown
-
-
-def test_an_unsure_answer_shows_fewer_results(site: Site) -> None:
-    for number in range(10):
-        site.workspace.write(f"memory/{number}.md", f"The walrus of pool {number} swims.\n")
-    assert [site.find(q=query).count('class="panel result"') for query in ("walrus swims", "walrus salary")] == [8, 3]
-
-
-def test_hits_below_the_same_heading_say_it_once(site: Site) -> None:
-    lines = "".join(
-        f"The grate was cleaned with vinegar on day {n}, which took {n} hours. " * 9 + "\n\n" for n in range(9)
-    )
-    site.workspace.write("memory/oven.md", f"# Oven\n\n## The grate\n\n{lines}")
-    body = site.find(q="grate vinegar", more="1")
-    assert body.count('class="why"') > 1
-    assert body.count("<h3>") == 1
 
 
 def test_days_people_and_tags_of_the_results_narrow_the_search(site: Site, page: "Page") -> None:
@@ -200,10 +162,6 @@ def test_a_query_is_shown_as_text(notes: Site) -> None:
         assert "<img" not in said
 
 
-def test_a_very_long_query_is_answered(notes: Site) -> None:
-    assert notes.get("search", q="tea " * 5000).status == 200
-
-
 def test_all_memories_are_searched_in_one_page(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = Workspace(tmp_path_factory.mktemp("other"))
     other.home, other.state = workspace.home, workspace.state
@@ -233,17 +191,3 @@ def test_a_conversation_sees_no_more_in_the_page_than_by_its_tools(requester: st
             answers = site.get("conversation", session=f"id-{secret}"), site.get("search", q=secret, more="1")
             said += "".join(answer.body for answer in answers).replace(f"id-{secret}", "")
     assert not [secret for secret in hidden if f"{secret} sleeps" in said or f"{secret} answers" in said]
-
-
-@pytest.mark.parametrize(
-    ("text", "query", "marked"),
-    [
-        ("We decided to deploy the CAFÉ", "what did we decide about the café", ["decided", "CAFÉ"]),
-        ("我们的数据库连接池大小", "数据库连接池", ["数据库连接池"]),
-        ("東京のデータベース。接続", "データベース接続", ["データベース", "接続"]),
-        ("the the", "the", ["the", "the"]),
-        ("anything", "", []),
-    ],
-)
-def test_the_words_of_a_query_are_found_in_any_script(text: str, query: str, marked: list[str]) -> None:
-    assert [text[start:end] for start, end in find_matches(text, find_stems(query))] == marked

@@ -1,7 +1,6 @@
 """The commands that serve the web page: what they print, and how they end."""
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -81,27 +80,6 @@ def test_beside_a_server_with_a_token_the_page_asks_for_it(workspace: Workspace)
         form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": site.origin}
         cookie = site.ask("/ui/enter", method="POST", body=f"token={TOKEN}", **form).headers["set-cookie"]
         assert "sleeps" in site.ask("/ui/main/search?q=marmot", Cookie=cookie.partition(";")[0]).body
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["--port", "70000"], "is not a port number"),
-        (["--port", "x"], "is not a port number"),
-        (["--workspace", "/no/such/folder"], "/no/such/folder"),
-    ],
-)
-def test_bad_input_is_named(workspace: Workspace, arguments: list[str], problem: str) -> None:
-    done = subprocess.run(
-        mdrecall_command("ui", "--no-open", *arguments),
-        env=process_env(workspace.env),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert problem in done.stderr
 
 
 def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,21 +91,6 @@ def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Works
     memories.close()
 
 
-def test_a_conversation_that_does_not_exist_is_missing(site: Site) -> None:
-    assert site.get("conversation", session="../../etc/passwd").status in (400, 404)
-
-
-def test_a_day_with_many_notes_has_pages(workspace: Workspace) -> None:
-    for number in range(120):
-        workspace.write(f"memory/2024-03-01-{number:03}.md", f"Note {number}.\n")
-    with serve(workspace) as site:
-        pages = [site.get("day", day="2024-03-01", page=str(number)).body for number in range(3)]
-    assert [page.count("<li>") for page in pages] == [50, 50, 20]
-    assert "Page 2 of 3" in pages[1]
-    assert "day?page=2&amp;day=2024-03-01" in pages[1]
-    assert len(set(re.findall(r"Note (\d+)\.", "".join(pages)))) == 120
-
-
 def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, page: Page) -> None:
     url = open_page(year, page, "time?year=2024")
     page.locator(".year a").first.focus()

@@ -1,4 +1,4 @@
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -67,19 +67,3 @@ def test_long_lived_notes_do_not_grow_old(path: str) -> None:
 def test_anything_else_is_as_old_as_its_last_change(path: str) -> None:
     assert note_time_ms(path, 5.0) == 5.0
     assert note_time_ms(path, None) is None
-
-
-@given(st.dates())
-def test_every_day_of_the_calendar_is_counted_right(day: date) -> None:
-    assert note_time_ms(f"memory/{day.isoformat()}.md", None) == (day - date(1970, 1, 1)).days * DAY_MS
-
-
-@given(st.integers(0, 9999), st.integers(0, 99), st.integers(0, 99))
-def test_a_date_that_does_not_exist_is_none(year: int, month: int, day: int) -> None:
-    found = note_time_ms(f"memory/{year:04d}-{month:02d}-{day:02d}.md", -1.0)
-    try:
-        expected = (date(year, month, day) - date(1970, 1, 1)).days * DAY_MS
-    except ValueError:
-        assert found == -1.0
-    else:
-        assert found == expected

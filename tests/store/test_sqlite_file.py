@@ -75,16 +75,6 @@ def test_the_rows_of_a_very_common_term_are_estimated(store: SqliteStore, monkey
     assert match.held_by == 20
 
 
-def test_counts_follow_the_index(store: SqliteStore) -> None:
-    for number in range(3):
-        store.documents.put([indexed(f"{number}.md", "common words")], "r")
-        (match,) = store.chunks.match_terms(parse_query("common"))
-        assert (store.chunks.count(), match.held_by) == (number + 1, number + 1)
-        assert len(store.chunks.list_documents()) == number + 1
-    store.documents.remove({"memory": ["0.md"]})
-    assert (store.chunks.count(), len(store.chunks.list_documents())) == (2, 2)
-
-
 def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:
     header = Path(store.file_path).read_bytes()[:100]
     assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
@@ -280,26 +270,10 @@ def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
     assert len(store._file._readers) <= 2
 
 
-def test_a_connection_that_reads_keeps_few_pages_in_memory(store: SqliteStore) -> None:
-    with store._file.reading() as db:
-        assert list(db.execute("PRAGMA cache_size")) == [(-400,)]
-
-
 def read_everything(store: SqliteStore) -> None:
     assert found_in(store, "walrus") == {"a.md"}
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
     assert store.documents.known_documents("memory", ["a.md"]).get("a.md")
-
-
-def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: SqliteStore) -> None:
-    store.documents.put([indexed("a.md", "walrus")], "r")
-    for path in Path(store.file_path).parent.glob("index.sqlite*"):
-        path.unlink()
-    counts: list[int] = []
-    thread = threading.Thread(target=lambda: counts.append(store.chunks.count()))
-    thread.start()
-    thread.join()
-    assert counts == [0]
 
 
 def test_an_index_deleted_after_it_was_opened_is_made_again_and_not_replaced_by_a_temporary_one(

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 from mdrecall.config.settings import Chunking
@@ -43,33 +42,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         store.admin.close()
 
 
-def ids(store: SqliteStore) -> set[int]:
-    db = apsw.Connection(store.file_path)
-    try:
-        return {number for (number,) in db.execute("SELECT id FROM chunks")}
-    finally:
-        db.close()
-
-
 def beside(store: SqliteStore) -> list[str]:
     """The files in the folder of an index that are neither it nor SQLite's own of it."""
     mine = {Path(store.file_path).name + ending for ending in ("", "-wal", "-shm", ".open")}
     return [name for name in files_beside(Path(store.file_path)) if name not in mine]
-
-
-def test_a_rebuilt_index_takes_the_place_of_the_old_one(opened: Open) -> None:
-    store, other = opened(), opened()
-    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
-    assert found_in(other, "walrus") == {"a.md"}
-    number = os.stat(store.file_path).st_ino
-    rebuild(store, a="seal", c="whale")
-    for reader in (store, other, opened()):
-        assert found_in(reader, "walrus penguin") == set()
-        assert found_in(reader, "seal") == {"a.md"}
-        assert found_in(reader, "whale") == {"c.md"}
-        assert reader.admin.check() == ()
-    assert os.stat(store.file_path).st_ino == number
-    assert beside(store) == []
 
 
 def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: Open) -> None:
@@ -121,18 +97,6 @@ def test_what_a_killed_rebuild_left_behind_vanishes_at_the_next_open(opened: Ope
     finish(process)
     assert {"index.sqlite.new", "index.sqlite.new-wal", "index.sqlite.rebuild"} <= set(beside(store))
     assert found_in(opened(), "walrus") == {"a.md"}
-    assert beside(store) == []
-
-
-def test_what_a_killed_rebuild_left_behind_does_not_get_into_the_next_one(opened: Open) -> None:
-    store = opened()
-    store.documents.put([indexed("a.md", "walrus")], "r")
-    process = building(store)
-    process.kill()
-    finish(process)
-    Path(store.file_path + ".new").write_bytes(b"half")
-    rebuild(store, a="seal")
-    assert found_in(store, "seal") == {"a.md"}
     assert beside(store) == []
 
 

@@ -1,7 +1,6 @@
 """Vectors in an index file: both engines find the same, and which one is chosen."""
 
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,9 +15,9 @@ from hypothesis import strategies as st
 from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite import SqliteStore, find_library
-from mdrecall.types.documents import Embedding, Space
+from mdrecall.types.documents import Embedding
 from tests.conftest import Workspace, examples
-from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
+from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put
 
 Open = Callable[..., SqliteStore]
 
@@ -85,31 +84,6 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
     assert matrix.vectors.passage_cosines(space, asked, ids) == vec.vectors.passage_cosines(space, asked, ids)
     matrix.admin.close()
     vec.admin.close()
-
-
-def test_both_engines_agree_on_random_vectors(opened: Open) -> None:
-    draw = random.Random(3)
-    matrix, vec = opened("matrix"), opened("sqlite-vec")
-    space = Space("test", "random", "r", 64)
-    number = matrix.vectors.ensure_space(space).id
-    matrix.documents.put([indexed(f"{place}.md", "text") for place in range(300)], "r")
-    made = [(chunk, Embedding(pack(unit(draw, 64)))) for chunk in range(1, 301)]
-    matrix.vectors.put(number, made)
-    for _ in range(20):
-        query = pack(unit(draw, 64))
-        ours, theirs = (store.vectors.nearest(find_space(store, space), query, 300) for store in (matrix, vec))
-        assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1.1e-5)
-        assert dict(ours) == pytest.approx(dict(theirs), abs=1.1e-5)
-        assert matrix.vectors.nearest(find_space(matrix, space), query, 7) == ours[:7]
-        assert vec.vectors.nearest(find_space(vec, space), query, 7) == theirs[:7]
-        other = pack(unit(draw, 64))
-        for asked in (query, other):
-            # The first is remembered from the search, the second is computed.
-            some = matrix.vectors.cosines(find_space(matrix, space), asked, [5, 300, 999, 7])
-            assert some == {
-                chunk: dict(matrix.vectors.nearest(find_space(matrix, space), asked, 300))[chunk]
-                for chunk in (5, 300, 7)
-            }
 
 
 changes = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | exact_vectors), min_size=1, max_size=12)
@@ -200,14 +174,6 @@ def test_vectors_for_an_index_that_was_deleted_do_not_get_into_the_next_one(open
     assert store.vectors.nearest(find_space(store), pack((0, 1, 0, 0)), 1) == [(chunk, 1.0)]
 
 
-def test_windows_go_with_their_chunks(opened: Open) -> None:
-    store = opened()
-    put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
-    store.documents.remove({"memory": ["a.md"]})
-    space = find_space(store).id
-    assert count_rows(store, f"windows_{space}") == count_rows(store, f"vectors_{space}") == 0
-
-
 def test_very_many_vectors_are_searched_by_a_matrix(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdrecall.store.sqlite.vectors._MANY_VECTORS", 0)
     store = opened("sqlite-vec")
@@ -247,13 +213,6 @@ report = Memory.open(space, one_shot=True).sync()
 print(report.changed, report.unembedded, "numpy" in sys.modules)
 """
     assert in_a_fresh_process(workspace, code) == "1 0 False"
-
-
-def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "the walrus sleeps on the ice")
-    workspace.memory().sync()
-    code = "import numpy\nprint(Memory.open(space, one_shot=True).status().vector['engine'])"
-    assert in_a_fresh_process(workspace, code) == "matrix"
 
 
 def test_a_library_that_cannot_be_loaded_leaves_vectors_to_this_process(

@@ -12,7 +12,7 @@ from mdrecall.errors import CorruptIndex
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.tables import pack_text, unpack_text
 from tests.conftest import examples
-from tests.store.stores import OWNER, SPACE, indexed
+from tests.store.stores import OWNER, indexed
 
 SENTENCE = "The {} keeps a list of everything that the {} has to do before the end of the week."
 
@@ -52,25 +52,6 @@ def test_a_text_that_cannot_be_decompressed_is_a_damaged_index(tmp_path: Path, s
     other.close()
     with pytest.raises(CorruptIndex):
         store.chunks.load([number])
-    store.admin.close()
-
-
-def test_notes_with_front_matter_are_listed_with_it(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
-    matter = "---\ndate: 2026-02-10\n---\n" + SENTENCE * 10
-    store.documents.put([indexed("a.md", matter), indexed("b.md", SENTENCE * 10)], "r")
-    assert {found.path: found.head[:20] for found in store.chunks.list_documents()} == {"a.md": matter[:20], "b.md": ""}
-    store.admin.close()
-
-
-def test_chunks_to_embed_are_read_back_whole(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
-    items = [indexed(f"memory/{name}.md", f"# {name}\n\n" + "a line of it\n" * 40, tokens=30) for name in "ab"]
-    space = store.vectors.ensure_space(SPACE).id
-    store.documents.put(items, "r")
-    assert [(chunk.path, chunk.text, chunk.trail) for chunk in store.vectors.pending(space, 0, 100)] == [
-        (document.path, entry.chunk.text, entry.chunk.trail) for document, chunks in items for entry in chunks
-    ]
     store.admin.close()
 
 

@@ -2,8 +2,6 @@
 
 import math
 import random
-import subprocess
-import sys
 from array import array
 from collections.abc import Sequence
 from operator import mul
@@ -244,33 +242,3 @@ def test_a_matrix_compares_packed_passages_like_unpacked_ones(size: int) -> None
     cosines = [cosine(part, array("b", asked)) if any(part) else 0.0 for part in parts]
     found = room.MatrixEngine(size).passage_cosines(Packed(apsw.Connection(":memory:")), query.tobytes(), [7])
     assert found == {7: pytest.approx(room.correct_passage_cosines(cosines), abs=2e-5)}
-
-
-CHANGES = """
-import sys
-from mdrecall.store.vectors import MatrixEngine
-
-class Space:
-    offsets = b"".join(number.to_bytes(4, "little") for number in range(600))
-    changes = [(1, None, [(1, offsets, bytes(2400))]), (2, range(1, 600, 40), [(600, bytes(4), bytes(4))])]
-
-    def count(self):
-        return 600
-
-    def revision(self):
-        return self.changes[0][0]
-
-    def changes_since(self, seen):
-        return self.changes[0]
-
-engine = MatrixEngine(4)
-engine.nearest(Space(), bytes(range(16)), 2)
-del Space.changes[0]
-print(engine.nearest(Space(), bytes(range(16)), 1), engine.cosines(Space(), bytes(range(16)), [1, 600]))
-print("numpy.ma" in sys.modules)
-"""
-
-
-def test_a_changed_vector_loads_no_module_of_masked_arrays() -> None:
-    done = subprocess.run([sys.executable, "-c", CHANGES], capture_output=True, text=True, check=True)
-    assert done.stdout == "[(2, 0.0)] {600: 0.0}\nFalse\n"

@@ -4,7 +4,6 @@ import pytest
 
 from mdrecall.text import change as reader
 from mdrecall.text.change import Change, Claim, find_beginnings, find_change, may_change, read_claim, read_claims
-from tests.text.change_cases import CHANGES, LOOK_ALIKES, Case
 from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
 # Pairs at the limits of the rules, and what is told of them; ``?`` for what only the order of an answer depends on.
@@ -104,44 +103,33 @@ def read(text: str, heading: str = "", path: str = "memory/2026-02-03.md") -> Cl
     return next(iter(read_claims(text, heading, path)), None)
 
 
-def compare(case: Case) -> Change | None:
-    old, new = read(case.old, case.old_heading, case.old_file), read(case.new, case.new_heading, case.new_file)
-    return find_change(old, new) if old and new else None
+def compare(old: str, new: str) -> Change | None:
+    older, newer = read(old), read(new, path="memory/2026-05-04.md")
+    return find_change(older, newer) if older and newer else None
 
 
-def is_sure(case: Case) -> bool:
-    change = compare(case)
+def is_sure(old: str, new: str) -> bool:
+    change = compare(old, new)
     return change is not None and change.is_sure
-
-
-@pytest.mark.parametrize("first", [0, 1], ids=("open", "held-back"))
-def test_changes_are_recognised_and_look_alikes_are_not(first: int) -> None:
-    cases, look_alikes = CHANGES[first::2], LOOK_ALIKES[first::2]
-    missed = [case.old for case in cases if not is_sure(case)]
-    assert len(missed) <= 0.2 * len(cases), missed
-    assert [case.old for case in cases if not compare(case)] == [] or first
-    backwards = [case._replace(old=case.new, new=case.old) for case in look_alikes if case.old_file == case.new_file]
-    assert [case for case in (*look_alikes, *backwards) if is_sure(case)] == []
 
 
 @pytest.mark.parametrize("first", [0, GROUP, 2 * GROUP], ids=("first", "second", "one-word"))
 def test_changes_in_the_notes_of_two_days_are_recognised(first: int) -> None:
-    missed = [pair.old for pair in CHANGED[first : first + GROUP] if not compare(Case(pair.old, pair.new))]
+    missed = [pair.old for pair in CHANGED[first : first + GROUP] if not compare(pair.old, pair.new)]
     assert len(missed) <= 0.15 * GROUP, missed
-    assert [pair for pair in NOT_CHANGED[first : first + GROUP] if is_sure(Case(*pair))] == []
+    assert [pair for pair in NOT_CHANGED[first : first + GROUP] if is_sure(*pair) or is_sure(*reversed(pair))] == []
 
 
 def tell(old: str, new: str) -> str:
-    change = compare(Case(old, new))
+    change = compare(old, new)
     return f"{change.kind}{'' if change.is_sure else '?'} {change.old} > {change.new}".rstrip() if change else "nothing"
 
 
 def test_a_line_that_changes_a_claim_is_never_left_unread() -> None:
-    changes = [case for case in (*CHANGES, *LOOK_ALIKES) if compare(case)]
+    changes = [(pair.old, pair.new) for pair in CHANGED if compare(pair.old, pair.new)]
     assert len(changes) > 40
-    for case in changes:
-        old = read_claims(case.old, case.old_heading, case.old_file)
-        assert may_change(case.new, find_beginnings(old)), case
+    for old, new in changes:
+        assert may_change(new, find_beginnings(read_claims(old))), (old, new)
     assert not may_change("The pool has 20 chairs.", find_beginnings(read_claims("Ana lives in Lisbon.")))
 
 
@@ -175,13 +163,13 @@ def test_facts_about_different_things_do_not_change_each_other() -> None:
 
 def test_a_claim_does_not_change_itself() -> None:
     for pair in CHANGED:
-        assert compare(Case(pair.old, pair.old)) is None
+        assert compare(pair.old, pair.old) is None
 
 
 def test_list_marks_times_speakers_and_comments_are_no_part_of_a_claim() -> None:
     old = "- [2026-03-01 09:12] User: The shop belongs to Rosa."
     new = "* **The shop** belongs to Hugo. <!-- trigger: shop -->"
-    assert compare(Case(old, new)) == Change("name", "Rosa", "Hugo")
+    assert compare(old, new) == Change("name", "Rosa", "Hugo")
 
 
 def test_a_line_of_several_sentences_is_several_claims() -> None:

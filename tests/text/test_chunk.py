@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, iter_chunks, units
+from mdrecall.text.chunk import MIN_CHUNK_UNITS, TITLE_CHARS, UNITS_PER_TOKEN, iter_chunks, title_text, units
 from mdrecall.text.markdown import HEADING_CHARS, find_trails, read_lines
 from tests.conftest import examples
 
@@ -22,17 +22,7 @@ def spans(text: str, tokens: int, overlap: int) -> list[tuple[int, int, int]]:
         ("q" * 50, 1, 0, [(1, 1, 32), (1, 1, 18)]),
         ("😀" * 20, 8, 0, [(1, 1, 16), (1, 1, 4)]),
         ("a\r\nb", 400, 80, [(1, 2, 4)]),
-    ],
-)
-def test_the_golden_chunks_of_openclaw_that_still_apply(
-    text: str, tokens: int, overlap: int, expected: list[tuple[int, int, int]]
-) -> None:
-    assert spans(text, tokens, overlap) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens", "overlap", "expected"),
-    [
+        # Those of OpenClaw differ from here on.
         ("", 400, 80, []),
         ("a\n", 400, 80, [(1, 1, 1)]),
         (L8, 8, 2, [(1, 5, 29), (5, 8, 23)]),
@@ -40,7 +30,7 @@ def test_the_golden_chunks_of_openclaw_that_still_apply(
         ("x" * 100 + "\nend", 8, 2, [(1, 1, 32), (1, 1, 32), (1, 1, 32), (1, 1, 28), (1, 2, 12)]),
     ],
 )
-def test_the_golden_chunks_that_differ_on_purpose_are_bounded_and_hold_no_blank_edge(
+def test_chunks_are_those_of_openclaw_but_bounded_and_without_a_blank_edge(
     text: str, tokens: int, overlap: int, expected: list[tuple[int, int, int]]
 ) -> None:
     assert spans(text, tokens, overlap) == expected
@@ -108,3 +98,14 @@ def test_a_long_heading_is_cut_where_it_is_repeated() -> None:
     assert all(len(line) <= HEADING_CHARS for chunk in iter_chunks(text, tokens=100, overlap=0) for line in chunk.trail)
     fenced = "`" * 100_000 + "\n" + "code\n" * 500
     assert max(len("".join(chunk.trail)) for chunk in iter_chunks(fenced, tokens=100, overlap=0)) == HEADING_CHARS
+
+
+@pytest.mark.parametrize(
+    ("day", "said"), [("2026-02-10", " February 10"), ("2026-12-01-release", " December 1"), ("2026-13-01", "")]
+)
+def test_a_date_in_the_file_name_is_found_as_people_say_it(day: str, said: str) -> None:
+    assert title_text(f"memory/{day}.md") == f"memory/{day}.md{said}"
+
+
+def test_of_a_long_path_the_end_is_the_title() -> None:
+    assert title_text("deep/" * 700 + "note.md") == ("deep/" * 700 + "note.md")[-TITLE_CHARS:]

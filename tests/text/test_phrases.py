@@ -7,12 +7,9 @@ import pytest
 from mdrecall.text import tombstones
 from mdrecall.text.tombstones import (
     Span,
-    cut_line,
     find_runs,
-    join_spans,
     mask_spans,
     read_phrase,
-    split_units,
     widen_to_sentences,
 )
 from tests.text.redact.steps import count_steps
@@ -89,49 +86,9 @@ def test_of_a_line_without_sentences_only_the_phrase_is_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "left"),
-    [
-        ("- ", None),
-        ("  * [x] ", None),
-        ("- <!-- importance: 5 -->", None),
-        ("## ", None),
-        ("", None),
-        ("- #health/feet ^block-1", None),
-        ("> 3. [ ] </b> 🎉", None),
-        ("a) ", None),
-        ("|  | |", None),
-        ("# 7", "# 7"),
-        ("- #health is it", "- #health is it"),
-        ("- a  b ", "- a b"),
-        ("  - a", "  - a"),
-    ],
-)
-def test_a_line_without_text_is_nothing(line: str, left: str | None) -> None:
-    assert cut_line(line) == left
-
-
-def test_units_are_words_and_single_characters_with_their_places() -> None:
-    assert list(split_units("Ab 12")) == [("ab", 0, 2), ("12", 3, 5)]
-    assert list(split_units("É ab图书Cd é")) == [
-        ("e", 0, 1),
-        ("ab", 2, 4),
-        ("图", 4, 5),
-        ("书", 5, 6),
-        ("cd", 6, 8),
-        ("e", 9, 10),
-    ]
-
-
-@pytest.mark.parametrize(
     "bit", ["<b", "<!--", "](", "](a)(", "][", "[[", "[^a", "&#1", "*", "</b> <b", "](a](", "[[a|[[", "](](a)", "a.</b"]
 )
 @pytest.mark.parametrize("pattern", [tombstones._MARKUP, tombstones._SENTENCE_END, tombstones._STUMP])
 def test_no_markup_takes_more_steps_than_in_proportion(bit: str, pattern: "re.Pattern[str]") -> None:
     once, twice = (count_steps(pattern, bit * times) for times in (50, 100))
     assert twice <= 2.2 * once + 200
-
-
-def test_spans_that_overlap_become_one() -> None:
-    spans = [(5, 9), (0, 3), (2, 4), (2, 3), (4, 5), (6, 7)]
-    assert join_spans(spans) == [(0, 4), (4, 5), (5, 9)]
-    assert join_spans([]) == []

@@ -30,30 +30,28 @@ def test_a_section_is_a_highest_heading_with_all_below_it() -> None:
     assert sections(" \n\n") == []
 
 
-def test_only_what_is_new_is_left() -> None:
-    note = "# Monday\n\n## A\n- x\n\n## B\n- y\n"
-    fresh = find_new_sections(note, "## A  \n\n- x\n## C\n- z\n")
-    assert fresh == ("## C\n- z\n", ("## A",))
-    assert find_new_sections(note, "## A\n- x\n- more\n")[1] == ()
-    assert find_new_sections(note, "## A\n- X\n")[1] == ()
+DAY = "# Monday\n\n## A\n- x\n\n## B\n- y\n"
 
 
-def test_a_repetition_within_the_text_is_left_out_too() -> None:
-    assert find_new_sections("", "## A\n- x\n## A\n- x\n") == ("## A\n- x\n", ("## A",))
-
-
-def test_the_same_part_below_another_heading_is_new() -> None:
-    note = "## Monday\n### Todo\n- call Bob\n"
-    assert find_new_sections(note, "## Tuesday\n### Todo\n- call Bob\n")[1] == ()
+@pytest.mark.parametrize(
+    ("note", "text", "fresh", "known"),
+    [
+        (DAY, "## A  \n\n- x\n## C\n- z\n", "## C\n- z\n", ("## A",)),
+        (DAY, "## A\n- x\n- more\n", "## A\n- x\n- more\n", ()),
+        (DAY, "## A\n- X\n", "## A\n- X\n", ()),
+        ("", "## A\n- x\n## A\n- x\n", "## A\n- x\n", ("## A",)),
+        ("## A\n- x\n- y\n", "## A\n- x\n  - y\n", "## A\n- x\n  - y\n", ()),
+        ("## Mon\n### Todo\n- call\n", "## Tue\n### Todo\n- call\n", "## Tue\n### Todo\n- call\n", ()),
+    ],
+    ids=["one is new", "it has more", "another case", "repeated within", "indented", "below another heading"],
+)
+def test_only_what_is_new_is_left(note: str, text: str, fresh: str, known: tuple[str, ...]) -> None:
+    assert find_new_sections(note, text) == (fresh, known)
 
 
 @pytest.mark.parametrize(("note", "known"), [("- done\n", True), ("- done\n- more\n", False), ("- not done\n", False)])
 def test_plain_text_is_known_only_at_the_very_end(note: str, known: bool) -> None:
     assert (find_new_sections(note, "- done")[0] == "") is known
-
-
-def test_indentation_makes_a_difference() -> None:
-    assert find_new_sections("## A\n- x\n- y\n", "## A\n- x\n  - y\n")[1] == ()
 
 
 @pytest.mark.parametrize(
