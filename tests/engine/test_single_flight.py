@@ -3,7 +3,7 @@
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -56,49 +56,20 @@ class Work:
         self._gate.release(runs)
 
 
-class Asking:
-    """A thread that asks for something, and what it got."""
-
-    def __init__(self, ask: Callable[[], SyncReport | None]) -> None:
-        self.answer: SyncReport | None = None
-        self.error: BaseException | None = None
-        self._ask = ask
-        self._thread = threading.Thread(target=self._work)
-        self._thread.start()
-
-    def _work(self) -> None:
-        try:
-            self.answer = self._ask()
-        except BaseException as error:
-            self.error = error
-
-    def join(self) -> "Asking":
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive()
-        return self
-
-    @property
-    def number(self) -> int:
-        """The number of the run that answered."""
-        self.join()
-        assert self.answer
-        return self.answer.added
-
-
 class Bench:
     """A SingleFlight of syncs, its work, and the threads that call it."""
 
     def __init__(self) -> None:
         self.work = Work()
         self.flight = SingleFlight(self._run)
-        self._asked: list[Asking] = []
+        self._pool = ThreadPoolExecutor(8)
 
-    def ask(self, request: SyncRequest = PLAIN) -> Asking:
+    def ask(self, request: SyncRequest = PLAIN) -> "Future[SyncReport | None]":
         """Ask for a run in a thread of its own; it has joined one, or begun it, when this returns."""
         runs, waiting = len(self.work.requests), self.waiting()
-        self._asked.append(Asking(lambda: self.flight.run(request)))
+        asked = self._pool.submit(self.flight.run, request)
         assert until(lambda: len(self.work.requests) > runs or self.waiting() > waiting)
-        return self._asked[-1]
+        return asked
 
     def waiting(self) -> int:
         queued = self.flight._next
@@ -110,8 +81,14 @@ class Bench:
     def end(self) -> None:
         self.work.let_go(1000)
         self.flight.close(PATIENCE_S)
-        for asking in self._asked:
-            asking.join()
+        self._pool.shutdown()
+
+
+def number_of(asked: "Future[SyncReport | None]") -> int:
+    """Return the number of the run that answered."""
+    report = asked.result(PATIENCE_S)
+    assert report
+    return report.added
 
 
 @pytest.fixture
@@ -145,7 +122,7 @@ def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> 
     requests[place] = SyncRequest(force=True, wait_s=3.0)
     askings = [bench.ask(), *(bench.ask(request) for request in requests)]
     bench.work.let_go(2)
-    assert [asking.number for asking in askings] == [1, 2, 2, 2]
+    assert [number_of(asking) for asking in askings] == [1, 2, 2, 2]
     made = bench.work.requests[1]
     assert (made.force, made.changes, made.wait_s) == (True, None, 3.0)
     assert not bench.work.requests[0].force
@@ -160,9 +137,9 @@ def test_a_run_that_fails_fails_for_all_who_asked_and_the_next_one_works(bench: 
     assert until(lambda: len(bench.work.requests) == 2)
     late = bench.ask()
     bench.work.let_go(2)
-    assert first.number == 1
-    assert [other.join().error for other in others] == [bench.work.failing[2]] * 3
-    assert late.number == 3
+    assert number_of(first) == 1
+    assert [other.exception(PATIENCE_S) for other in others] == [bench.work.failing[2]] * 3
+    assert number_of(late) == 3
     assert bench.flight.is_idle
 
 
@@ -196,7 +173,7 @@ def test_one_who_waits_for_another_run_no_longer_gets_his_own_later(bench: Bench
     assert bench.flight.start(SyncRequest(force=True), within_s=0.02) is None
     assert len(bench.work.requests) == 1
     bench.work.let_go()
-    assert first.number == 1
+    assert number_of(first) == 1
     assert until(lambda: len(bench.work.requests) == 2)
     assert bench.work.requests[1].force
     bench.work.let_go()
@@ -210,7 +187,7 @@ def test_one_who_may_not_wait_makes_a_run_only_if_there_is_none(bench: Bench) ->
     assert bench.flight.run(SyncRequest(force=True), if_idle=True) is None
     assert bench.waiting() == 0
     bench.work.let_go()
-    assert second.number == 2
+    assert number_of(second) == 2
 
 
 def test_closing_ends_the_run_under_way_and_whoever_waits(bench: Bench) -> None:
@@ -218,9 +195,9 @@ def test_closing_ends_the_run_under_way_and_whoever_waits(bench: Bench) -> None:
     first = bench.ask()
     second = bench.ask()
     bench.flight.close(PATIENCE_S)
-    assert first.number == 1
+    assert number_of(first) == 1
     assert bench.work.requests[0].stop()
-    assert second.number == 2
+    assert number_of(second) == 2
     assert bench.work.requests[1].stop()
     assert bench.work.under_way == 0
 
@@ -262,11 +239,11 @@ def test_a_caller_that_was_interrupted_does_not_fail_the_others(bench: Bench) ->
     first = bench.ask()
     others = [bench.ask() for _ in range(2)]
     bench.work.let_go(3)
-    assert first.number == 1
+    assert number_of(first) == 1
     assert until(lambda: len(bench.work.requests) == 3)
-    outcomes = [other.join() for other in others]
-    assert sorted(other.answer.added for other in outcomes if other.answer) == [3]
-    assert [type(other.error) for other in outcomes if other.error] == [KeyboardInterrupt]
+    errors = [other.exception(PATIENCE_S) for other in others]
+    assert [type(error) for error in errors if error] == [KeyboardInterrupt]
+    assert [number_of(other) for other, error in zip(others, errors, strict=True) if not error] == [3]
 
 
 def test_a_failed_run_is_not_kept_in_memory_by_its_error() -> None:
