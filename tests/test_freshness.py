@@ -332,19 +332,6 @@ def test_a_session_does_not_index_if_that_is_switched_off(workspace: Workspace) 
     assert "sync.onSearch is off" in answer.action
 
 
-def test_an_index_deleted_under_an_open_memory_is_made_again(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus")
-    memory = workspace.memory()
-    memory.sync()
-    for suffixes in (("",), ("", "-wal", "-shm"), ("-wal", "-shm", "")):
-        for suffix in suffixes:
-            Path(memory.settings.index_path + suffix).unlink(missing_ok=True)
-        answer = memory.search("walrus", mode="keyword")
-        assert (paths(answer), answer.stale) == (["memory/a.md"], "")
-        assert memory.check() == ()
-    assert found(workspace.memory(), "walrus") == ["memory/a.md"]
-
-
 def test_an_index_deleted_under_threads_that_read_it_is_made_again(workspace: Workspace) -> None:
     workspace.configure(PATIENT)
     for number in range(20):
@@ -524,19 +511,6 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
         assert store.documents.known_documents("memory").keys() == {"memory/a.md", "memory/bad.md"}
     finally:
         store.admin.close()
-
-
-def test_by_meaning_too_a_deleted_index_is_made_again(workspace: Workspace) -> None:
-    walrus, bread = "the walrus sleeps on the ice", "bread and cheese for breakfast"
-    workspace.write("memory/a.md", walrus)
-    workspace.write("memory/b.md", bread)
-    memory = workspace.memory()
-    assert paths(memory.search("sea animal resting", mode="vector", min_score=0.1)) == ["memory/a.md"]
-    Path(memory.settings.index_path).unlink()
-    workspace.write("memory/a.md", bread)
-    workspace.write("memory/b.md", walrus)
-    for asked in (workspace.memory(), memory):
-        assert paths(asked.search("sea animal resting", mode="vector", min_score=0.1)) == ["memory/b.md"]
 
 
 class Held:

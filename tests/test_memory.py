@@ -58,21 +58,6 @@ def test_one_memory_serves_several_threads(workspace: Workspace) -> None:
     assert wrong == []
 
 
-def test_an_index_damaged_while_open_is_rebuilt(workspace: Workspace) -> None:
-    for number in range(60):
-        workspace.write(f"memory/{number}.md", f"walrus{number} " + "word " * 200)
-    memory = workspace.memory()
-    memory.sync()
-    memory.close()
-    index = Path(memory.settings.index_path)
-    data = bytearray(index.read_bytes())
-    data[8192:-8192] = b"\x5a" * (len(data) - 16384)
-    index.write_bytes(data)
-    again = workspace.memory()
-    assert again.search("walrus17")[0].path == "memory/17.md"
-    assert again.status().custom["damagedIndexKeptAt"]
-
-
 def test_an_index_in_a_configured_place_is_used(workspace: Workspace, tmp_path: Path) -> None:
     workspace.configure(f'{{memorySearch: {{store: {{path: "{tmp_path}/kept/{{agentId}}.sqlite"}}}}}}')
     workspace.write("MEMORY.md", "walrus")

@@ -59,18 +59,6 @@ def _is_found(memory: Memory) -> bool:
     return False
 
 
-def test_a_statement_may_take_longer_than_a_server_that_is_gone(
-    tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.extras.postgres.connect._SILENCE_S", 0.2)
-    with Machine(tmp_path, own_server).open() as memory:
-        memory.sync()
-        database = memory._backend._store._database  # type: ignore[attr-defined]
-        for using in (database.reading, database.writing):
-            with using() as now:
-                assert now.db.execute("SELECT 7 FROM pg_sleep(0.7)").fetchone() == (7,)
-
-
 def test_the_error_names_the_server_and_the_next_search_after_its_return_answers(
     tmp_path: Path, own_server: Server
 ) -> None:

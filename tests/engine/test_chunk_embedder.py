@@ -93,24 +93,6 @@ def test_another_title_is_another_text_to_embed(bench: Bench) -> None:
     assert [passage.title for request in embedder.requests for passage in request] == ["a", "b"]
 
 
-def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
-    embedder, caching = HashEmbedder(), 3
-    for name in ("one", "two", "three"):
-        bench.write(a=name)
-        bench.fill(embedder, caching)
-    bench.write(a="one")
-    assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
-    bench.write(a="four")
-    bench.fill(embedder, caching)
-    assert bench.store.admin.content_sizes().cached == 3
-    bench.write(a="one")
-    assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
-    bench.write(a="three")
-    assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
-    bench.write(a="two")
-    assert bench.fill(embedder, caching) == EmbedReport(embedded=1)
-
-
 def test_without_a_cache_nothing_is_kept(bench: Bench) -> None:
     embedder, caching = HashEmbedder(), 0
     for text in ("one", "two", "one"):

@@ -276,30 +276,6 @@ def test_writers_in_several_threads_find_what_they_wrote(workspace: Workspace) -
     assert missed == []
 
 
-@pytest.mark.slow
-def test_one_file_that_makes_a_bug_show_costs_no_other_file_its_place(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = Analyser.indexable
-
-    def indexable(self: Analyser, text: str) -> tuple[str, str]:
-        if "unthinkable" in text:
-            raise MemoryError
-        return real(self, text)
-
-    monkeypatch.setattr(Analyser, "indexable", indexable)
-    workspace.write("memory/a.md", "walrus")
-    workspace.write("memory/long.md", "a line\n" * 200_000 + "unthinkable\n")
-    workspace.write("memory/z.md", "penguin")
-    memory = workspace.memory()
-    report = memory.sync()
-    assert [(issue.path, "MemoryError" in issue.problem) for issue in report.failed] == [("memory/long.md", True)]
-    assert (report.added, report.unchanged) == (2, 0)
-    assert {change.path for change in report.changes} == {"memory/a.md", "memory/z.md"}
-    assert memory.search("penguin")[0].path == "memory/z.md"
-    assert memory.sync().failed == report.failed, "it is reported again, and not tried again"
-
-
 def test_one_document_that_the_store_cannot_write_costs_no_other_document_its_place(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

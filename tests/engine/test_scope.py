@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.scope import TimeSearch
+from mdrecall.engine.scope import TimeSearch, _cut
 from mdrecall.search.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
 from mdrecall.search.stages import RankingOptions
 from mdrecall.text.days import EPOCH, Moment, is_of_days
@@ -153,3 +153,16 @@ def test_a_few_notes_show_more_than_their_beginning_and_lines_come_once() -> Non
     assert shown is not None
     assert [(one.match_start_line, one.match_end_line) for one in shown] == [(1, 3), (5, 7), (8, 10)]
     assert len(listed("yesterday", {f"memory/2026-03-11-{n}.md": parts for n in range(9)}, most=4) or ()) == 4
+
+
+def test_lines_that_two_chunks_of_a_note_share_come_once() -> None:
+    """A short line is one passage with the next one, so a passage may begin in a line that was shown."""
+    texts = {1: "one\ntwo", 2: "two\n \nthree\nfour", 4: "three\nfour", 5: "four\nfive"}
+    chunks = [StoredChunk(0, "memory", "a.md", line, line + text.count("\n"), text, ()) for line, text in texts.items()]
+    pieces = list(_cut(chunks))
+    assert [chunk.text[piece.start : piece.end] for chunk, piece in pieces] == ["one\ntwo", "three\nfour", "five"]
+    assert [(chunk.line(piece.first_line), chunk.line(piece.last_line)) for chunk, piece in pieces] == [
+        (1, 2),
+        (4, 5),
+        (6, 6),
+    ]

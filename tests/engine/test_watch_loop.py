@@ -317,23 +317,6 @@ def test_where_nothing_is_to_be_followed_nobody_does(workspace: Workspace) -> No
     assert watcher_of(memory) == {"running": False}
 
 
-def test_whoever_is_told_to_stop_ends_a_long_sync_where_it_can_be_taken_up_again(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_DOCUMENTS", 1)
-    for number in range(500):
-        workspace.write(f"memory/{number}.md", "walrus on the ice " * 200)
-    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
-    following, reading = workspace.memory(), workspace.memory()
-    reading.status()
-    thread = threading.Thread(target=following.follow, args=(lambda happened: None,))
-    thread.start()
-    assert until(lambda: reading.status().files > 0)
-    following.stop_following()
-    thread.join()
-    assert reading.status().files < 500
-
-
 def test_closing_while_the_thread_is_being_started_waits_for_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
 from tests.page.conftest import READING, Site, serve
 from tests.page.test_read import ATTACKS
-from tests.page.visits import make_visit
+from tests.page.visits import make_visit, open_memories
 from tests.page.worlds import TalkingWorkspace, open_page
 
 if TYPE_CHECKING:
@@ -106,8 +106,6 @@ class AllFields(dict[str, str]):
 @pytest.fixture(scope="module")
 def enclosed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Any]]:
     """A workspace with links to a secret beside it, and its memories."""
-    from mdrecall.mcp_server.memories import Memories, Selection, select_memories
-
     base = tmp_path_factory.mktemp("enclosed")
     outside = base / "outside"
     outside.mkdir()
@@ -118,7 +116,7 @@ def enclosed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspa
     (space.path / "memory/linked").symlink_to(outside)
     (space.path / "linked").symlink_to(outside)
     os.mkfifo(space.path / "memory/pipe.md")
-    memories = Memories(select_memories(Selection(workspaces=(str(space.path),)), space.env))
+    memories = open_memories(space)
     yield space, memories
     memories.close()
 

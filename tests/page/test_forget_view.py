@@ -135,14 +135,6 @@ def test_a_name_that_is_the_name_of_a_note_goes_with_the_note(known: Site, page:
     assert not (known.workspace.path / "memory/people/Quibblethorpe.md").exists()
 
 
-def test_a_place_in_a_conversation_leads_to_its_message(known: Site, page: Page) -> None:
-    open_page(known, page, "forget")
-    page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_role("button", name="Show every place").click()
-    page.get_by_role("link", name="s1").click()
-    page.locator("article.notice", has_text="Quibblethorpe called today.").wait_for()
-
-
 def test_only_what_was_shown_is_forgotten(known: Site) -> None:
     plan = known.post("forget", text="Quibblethorpe")
     found = re.search(r'name="token" value="(\w+)"', plan.body)

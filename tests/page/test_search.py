@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.extras.page.html import NoteUrls, join, render_passage
 from mdrecall.extras.page.search import MEANINGS
 from tests.conftest import Workspace
 from tests.page.conftest import READING, Site, serve
@@ -65,19 +64,6 @@ def test_a_passage_is_rendered_with_its_words_marked_and_without_the_headings_ab
     assert 'href="/ui/main/follow?path=memory%2Fboat.md&amp;to=priya"' in body
     assert "<h4" not in body
     assert not {"title:", "# Boat", "## Sails"} & {*re.sub("<[^>]*>", "|", body).split("|")}
-
-
-@pytest.mark.parametrize(
-    "text", ["Plain lines\nof a walrus\n\n- one walrus\n- two\n\nend", "- a walrus\n- b\n\n- c", "12 walrus"]
-)
-def test_text_without_markup_looks_as_if_it_was_parsed(text: str) -> None:
-    urls = NoteUrls("a.md", lambda path, place: "", lambda name: "")
-
-    def render(text: str) -> str:
-        return render_passage(text, urls, lambda each: join(each), {1, 2, 4}).replace(' class="tight"', "")
-
-    parsed = re.sub("</?p>", "", render(f"{text}\n\n*x*")).partition('<span class="context"><em>')[0]
-    assert re.sub("</?p>", "", render(text)).replace("</ul><ul>", "") == parsed
 
 
 def test_hits_of_one_note_stand_in_one_card_each_below_its_heading(notes: Site) -> None:

@@ -41,13 +41,6 @@ def test_a_note_is_shown_on_the_day_in_its_name_or_else_of_its_change(year: Site
     assert re.findall(r"time\?year=(\d+)", body)[0] == "2023"
 
 
-def test_a_day_with_more_text_is_darker(site: Site) -> None:
-    for number in range(1, 9):
-        site.workspace.write(f"memory/2024-03-0{number}.md", "word " * 10 * number)
-    shades = re.findall(r'\d Mar 2024: 1 note" class="heat(\d)', site.get("time", year="2024").body)
-    assert [int(shade) for shade in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
-
-
 @pytest.mark.parametrize("day", ["", "2024-02-30", "<script>", "9" * 5000, "2024-03-01-04", "٢٠٢٤-03-01"])
 def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: str) -> None:
     reply = site.get("day", day=day)
@@ -59,11 +52,6 @@ def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: st
 @pytest.mark.parametrize("asked", ["", "0", "nonsense", "99999", "-1", "٢٠٢٤"])
 def test_a_year_that_makes_no_sense_is_the_last_one_with_notes(year: Site, asked: str) -> None:
     assert "<h1>2024</h1>" in year.get("time", year=asked).body
-
-
-def test_an_empty_memory_has_a_timeline(site: Site) -> None:
-    body = site.get("time").body
-    assert "Nothing in this year." in body
 
 
 def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) -> None:

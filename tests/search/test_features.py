@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.search.query import find_matches, find_stems, parse_query
-from mdrecall.search.score import TermFinder, TextMemory, Weights, read_words, weigh
+from mdrecall.search.score import TermFinder, Weights, read_words, weigh
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser, stem
-from mdrecall.types.documents import StoredChunk
 from mdrecall.types.search import Match
 
 WORDS = (
@@ -119,15 +118,6 @@ def _read_terms(text: str, weights: Weights) -> frozenset[str]:
     terms = Analyser().terms(text)
     begun = {one for one in weights.beginnings if any(term.startswith(one) for term in terms)}
     return (terms & weights.by_term.keys()) | begun
-
-
-def test_only_so_much_text_is_remembered() -> None:
-    texts = TextMemory()
-    every = [f"note {number} " + "word " * 20_000 for number in range(50)]
-    notes = [StoredChunk(number, "memory", "a.md", 1, 1, text, (), 0) for number, text in enumerate(every)]
-    read = [texts.read(note) for note in notes]
-    assert texts.read(notes[-1]) is read[-1]
-    assert texts.read(notes[0]) is not read[0]
 
 
 @given(st.lists(st.sampled_from((*WORDS, "go", "goes", "a", "studies", "study", "Hoping", "hoped", "hop"))))

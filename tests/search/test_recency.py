@@ -58,12 +58,3 @@ def test_only_so_many_sentences_are_read_to_find_a_change(others: int, first: in
         for place, (number, text) in enumerate(zip(numbers, lines, strict=True), 1)
     ]
     assert ids(prefer_current(entries, context("walrus flag", max_results=20)))[0] == first
-
-
-def test_who_moved_lives_elsewhere_though_no_word_is_shared() -> None:
-    texts = ("I live in Bath.", "I moved to Leeds.")
-    entries = [
-        candidate(number, text=text, path=f"memory/2026-01-{number:02}.md", passage=split_passages(text)[0])
-        for number, text in enumerate(texts, 1)
-    ]
-    assert ids(prefer_current(entries, context("where do I live", max_results=20))) == [2, 1]

@@ -1,6 +1,5 @@
 """An older state is put back under a memory that stays open: what it holds in memory must not outlive what is gone."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -53,20 +52,3 @@ def test_stamps_are_those_of_the_restored_index(workspace: Workspace) -> None:
     workspace.write("memory/b.md", "seal")
     memory.sync()
     assert content_of(index) == fresh_content(workspace)
-
-
-def test_a_search_that_sees_the_state_before_a_change_does_not_set_the_matrix_back(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "the walrus sleeps on the ice")
-    memory = workspace.memory()
-    memory.sync()
-    store = memory._backend._store  # type: ignore[attr-defined]
-    (space,) = store.vectors.spaces()
-    query = bytes(4 * space.space.dimensions)
-    with store.chunks.snapshot():
-        assert len(store.vectors.nearest(space, query, 9)) == 1
-        workspace.write("memory/b.md", "a recipe for onion soup")
-        with ThreadPoolExecutor(1) as other:
-            other.submit(memory.sync).result()
-            assert len(other.submit(store.vectors.nearest, space, query, 9).result()) == 2
-        assert len(store.vectors.nearest(space, query, 9)) == 2
-    assert len(store.vectors.nearest(space, query, 9)) == 2

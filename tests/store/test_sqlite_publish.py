@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mdrecall.config.settings import Chunking
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
-from mdrecall.errors import EmbedderUnavailable, StoreBusy
+from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
@@ -258,43 +257,6 @@ def test_a_rebuild_asks_for_no_embedding_that_is_kept(
     one.sync.run(SyncRequest(force=True))
     assert len(embedder.asked) == 3
     assert one.store.admin.content_sizes().cached == 3
-
-
-def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vector(
-    workspace: Workspace, slow: Callable[[HashEmbedder], Slow]
-) -> None:
-    for number in range(100):
-        workspace.write(f"memory/{number}.md", f"note number {number}")
-    first, down = HashEmbedder(), HashEmbedder()
-    one, other = slow(first), slow(down)
-    one.sync.run()
-
-    def fail() -> None:
-        raise EmbedderUnavailable("the server is gone")
-
-    def rebuild_elsewhere() -> None:
-        first.before_answer = lambda: None
-        for number in range(100):
-            workspace.write(f"memory/{number}.md", f"another text {number}")
-        elsewhere.start()
-
-    # It waits with its own vectors until these are there, so that nothing is asked for twice.
-    elsewhere = threading.Thread(target=lambda: other.sync.run(SyncRequest(force=True)))
-    down.before_answer = fail
-    first.before_answer = rebuild_elsewhere
-    one.sync.embed_missing()
-    elsewhere.join()
-    assert one.store.documents.known_documents("memory") == other.store.documents.known_documents("memory")
-    space = one.store.vectors.spaces()[0]
-    assert one.store.chunks.count() == 100
-    assert one.store.chunks.count(space.id) == 100 or not space.is_filled
-    assert one.sync.embed_missing() == ()
-    assert one.filler.is_complete()
-    for chunk in one.store.vectors.pending(space.id, 0, 10):
-        raise AssertionError(f"{chunk} has no vector")
-    ((nearest, cosine), *_) = one.store.vectors.nearest(space, first.vector("another text 42"), 1)
-    assert one.store.chunks.load([nearest])[0].path == "memory/42.md"
-    assert cosine == pytest.approx(1, abs=1e-4)
 
 
 def test_a_rebuild_that_is_stopped_leaves_the_old_index(workspace: Workspace) -> None:
