@@ -133,29 +133,13 @@ found[1:3] = [each == [(reading, platform.POLLIN)] for each in found[1:3]]
 def test_a_process_is_known_by_its_number(run: Run) -> None:
     assert run(
         "found += [platform.is_alive(os.getpid()), platform.is_alive(2**22 + 1), bool(platform.host_name())]"
-    ) in (
-        [True, False, True],
-        [True, False, False],
-    )
+    ) in ([True, False, True], [True, False, False])
 
 
 BAD = [
-    "CON",
-    "nul",
-    "aux.md",
-    "COM1.txt",
-    "lpt9",
-    "a.",
-    "a ",
-    "a:b",
-    "note.md:stream",
-    "..",
-    ".",
-    "a\\b",
-    "..\\x",
-    "a|b",
-    "a\tb",
-]
+    "CON", "nul", "aux.md", "COM1.txt", "lpt9", "a.", "a ", "a:b", "note.md:stream", "..", ".", "a\\b", "..\\x",
+    "a|b", "a\tb",
+]  # fmt: skip
 GOOD = ["MEMORY.md", "2026-01-12.md", "console.md", "com10.md", "café ☕.md", ".hidden", "a b.md", "auxiliary"]
 
 

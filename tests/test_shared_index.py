@@ -31,15 +31,8 @@ NOTES = {
 }
 LONG_LINE = " ".join(f"word{number}" for number in range(2_000))
 QUERIES = (
-    "lighthouse key",
-    "DEC-0054",
-    "pool limit",
-    "configurat",
-    "京都樱花",
-    "walrus 57",
-    "what does Ada drink",
-    "gate",
-)
+    "lighthouse key", "DEC-0054", "pool limit", "configurat", "京都樱花", "walrus 57", "what does Ada drink", "gate",
+)  # fmt: skip
 
 
 LONG_AGO_S = 1_700_000_000
@@ -312,11 +305,7 @@ def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgr
     assert f"workspace {tmp_path}\n" in run("index").out
     assert "No problems found." in run("doctor").out
     checked = run("store", "check")
-    assert (checked.code, "is a superuser" in checked.out, str(machine.folder) in checked.out) == (
-        1,
-        True,
-        True,
-    )
+    assert (checked.code, "is a superuser" in checked.out, str(machine.folder) in checked.out) == (1, True, True)
     assert "blue drawer" in run("search", "lighthouse key").out
     assert "from now on" in run("store", "move").out
     refused = run("store", "grant")

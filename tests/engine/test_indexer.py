@@ -17,16 +17,7 @@ from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.store import SqliteDocuments
 from mdrecall.text.words import Analyser
-from mdrecall.types.documents import (
-    Document,
-    Embedding,
-    EmbedInput,
-    IndexedChunk,
-    Issue,
-    Listing,
-    SourceName,
-    Stamps,
-)
+from mdrecall.types.documents import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, SourceName, Stamps
 from tests.conftest import LONG_AGO_NS, Workspace
 
 PATHS = [f"{letter}.md" for letter in "abcdefgh"]

@@ -99,9 +99,7 @@ OUTPUTS = [faults.error(500), faults.answer_lost(), faults.truncated_body()]
 
 
 @pytest.mark.parametrize(
-    ("what", "fault"),
-    [*(("poll", fault) for fault in POLLS), *(("output", fault) for fault in OUTPUTS)],
-    ids=name_row,
+    ("what", "fault"), [*(("poll", fault) for fault in POLLS), *(("output", fault) for fault in OUTPUTS)], ids=name_row
 )
 def test_a_job_that_cannot_be_asked_after_stays_written_down_and_the_next_sync_collects_it(
     batches: BatchWorkspace, what: str, fault: Fault

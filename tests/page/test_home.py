@@ -36,8 +36,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A memory with tasks, a contradiction, an old note, and a line that an agent was given."""
     space = Workspace(tmp_path_factory.mktemp("used"))
     space.write(
-        "MEMORY.md",
-        "# Team\n\n> The staging database\n> is called heron.\n\nThe pool of Postgres has 20 places.\n",
+        "MEMORY.md", "# Team\n\n> The staging database\n> is called heron.\n\nThe pool of Postgres has 20 places.\n"
     )
     space.write("memory/allotment.md", TASKS)
     space.write("memory/people/priya.md", "# Priya Rao\n\nShe likes tea.\n\nBlack.\n<!-- by Claude Code -->\n")

@@ -245,11 +245,7 @@ URLS = NoteUrls("memory/a.md", lambda path, place: f"/note/{path}#{place}", lamb
 
 @pytest.mark.parametrize(
     "text",
-    [
-        ">" * 10_000 + " deep",
-        "- " * 9_000 + "deep",
-        ">" * 40 + "a\n" + "b\n" * 40_000,
-    ],
+    [">" * 10_000 + " deep", "- " * 9_000 + "deep", ">" * 40 + "a\n" + "b\n" * 40_000],
     ids=["quotes", "lists", "lazy lines"],
 )
 def test_what_is_too_complex_is_not_rendered(text: str) -> None:

@@ -10,20 +10,8 @@ from mdrecall.text.words import Analyser, stem
 from mdrecall.types.search import Match
 
 WORDS = (
-    "deploy",
-    "Deploying",
-    "DEPLOYED",
-    "memorySearch",
-    "search",
-    "v1.2.3",
-    "1",
-    "2",
-    "3",
-    "to-do",
-    "do",
-    "東京都",
-    "x",
-)
+    "deploy", "Deploying", "DEPLOYED", "memorySearch", "search", "v1.2.3", "1", "2", "3", "to-do", "do", "東京都", "x",
+)  # fmt: skip
 
 
 class Finder:
@@ -80,29 +68,10 @@ def test_shares_are_of_the_weight_of_the_query() -> None:
     assert 0 < shares[2] < 1
 
 
-NOTE = st.lists(
-    st.sampled_from(
-        (
-            "pool",
-            "Pools",
-            "POOLING",
-            "limit.",
-            "limitless",
-            "db-pool",
-            "poolLimit",
-            "“pool”",
-            "é",
-            "Café",
-            "İ",
-            "猫",
-            "\u3000",
-            "\n\n",
-            "\n- ",
-            "# Plan\n",
-            "x" * 300,
-        )
-    )
-)
+NOTE = st.lists(st.sampled_from((
+    "pool", "Pools", "POOLING", "limit.", "limitless", "db-pool", "poolLimit", "“pool”",
+    "é", "Café", "İ", "猫", "\u3000", "\n\n", "\n- ", "# Plan\n", "x" * 300,
+)))  # fmt: skip
 
 
 @given(NOTE, st.sampled_from(("pool limit", "cafes", "lim", "i", "猫 pool")))

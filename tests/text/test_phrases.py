@@ -5,13 +5,7 @@ import re
 import pytest
 
 from mdrecall.text import tombstones
-from mdrecall.text.tombstones import (
-    Span,
-    find_runs,
-    mask_spans,
-    read_phrase,
-    widen_to_sentences,
-)
+from mdrecall.text.tombstones import Span, find_runs, mask_spans, read_phrase, widen_to_sentences
 from tests.text.redact.steps import count_steps
 
 WRAPPED = "a sentence that is wrapped goes on in the next line"
