@@ -32,7 +32,7 @@ from mdrecall.text.markdown import find_new_sections
 from mdrecall.types.documents import Appended
 
 #: How long to wait for another process that is writing; after that its disk is likely to hang.
-WAIT_S = 10.0
+_WAIT_S = 10.0
 #: How often to try the lock; short, because a write holds it only briefly.
 _RETRY_S = 0.002
 _FOLDER = os.O_RDONLY | platform.FOLDER
@@ -62,7 +62,6 @@ def append_to(
     text: str,
     *,
     max_bytes: int,
-    wait_s: float = WAIT_S,
     after_blank_line: bool = False,
     author: str = "",
     finishes: bool = False,
@@ -72,7 +71,7 @@ def append_to(
     ``max_bytes`` is how large the file may become. ``finishes`` completes the text if the note ends with its beginning,
     which a killed process has left there. ``author`` is noted below the text, unless it is empty.
     """
-    with _open_locked_end(folder, name, shown, wait_s) as file:
+    with _open_locked_end(folder, name, shown) as file:
         size = os.fstat(file).st_size
         if size > max_bytes:
             raise _too_large(shown, "has", max_bytes)
@@ -131,7 +130,7 @@ def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
 
 
 @contextmanager
-def _open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> Iterator[int]:
+def _open_locked_end(folder: int, name: str, shown: str) -> Iterator[int]:
     """Open a file for appending, or create it, for this process alone; a new file that stays empty goes on failure."""
     is_new = False
 
@@ -146,7 +145,7 @@ def _open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S)
                 return file
         return None
 
-    file = _lock(open_end, folder, name, shown, wait_s)
+    file = _lock(open_end, folder, name, shown)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             hint = "Move it away, or write to another note."
@@ -163,9 +162,9 @@ def _open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S)
         os.close(file)
 
 
-def _lock(open_file: Callable[[], int | None], folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> int:
+def _lock(open_file: Callable[[], int | None], folder: int, name: str, shown: str) -> int:
     """Return the open and locked file of a name, which another process may create, replace or remove meanwhile."""
-    until = time.monotonic() + wait_s
+    until = time.monotonic() + _WAIT_S
     while True:
         file = open_file()
         if file is not None:
@@ -182,7 +181,7 @@ def _lock(open_file: Callable[[], int | None], folder: int, name: str, shown: st
                 raise
             os.close(file)
         if time.monotonic() >= until:
-            message = f"Another process has locked {shown} for more than {wait_s:g} seconds."
+            message = f"Another process has locked {shown} for more than {_WAIT_S:g} seconds."
             raise FileBusy(message, path=shown, hint="Try again; nothing was written.")
         time.sleep(_RETRY_S)
 

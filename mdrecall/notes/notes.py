@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mdrecall import platform
 from mdrecall.errors import FileBusy, NothingToWrite, PathRefused, ReadError
-from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside, write_error
+from mdrecall.notes.editing import append_to, open_folder, write_beside, write_error
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import NOTE_ENDING, compile_later, host_of, is_note_file
@@ -124,7 +124,6 @@ def append_note(
     note: NotePath,
     *,
     max_bytes: int,
-    wait_s: float = WAIT_S,
     author: str = "",
     after_blank_line: bool = True,
     finishes: bool = False,
@@ -140,22 +139,15 @@ def append_note(
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, platform.listdir(folder)))
             return append_to(
-                folder, found.name, found.shown, text, max_bytes=max_bytes, wait_s=wait_s,
-                after_blank_line=after_blank_line, author=author, finishes=finishes,
+                folder, found.name, found.shown, text, max_bytes=max_bytes, after_blank_line=after_blank_line,
+                author=author, finishes=finishes,
             )  # fmt: skip
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error
 
 
 def append_daily(
-    workspace: str,
-    text: str,
-    day: str,
-    *,
-    path: str | None = None,
-    max_bytes: int,
-    wait_s: float = WAIT_S,
-    author: str = "",
+    workspace: str, text: str, day: str, *, path: str | None = None, max_bytes: int, author: str = ""
 ) -> Appended:
     """Append a text to ``memory/<day>.md``. ``path`` is where the model means to write, and must be that note."""
     note = NotePath(MEMORY_FOLDER, f"{day}{NOTE_ENDING}")
@@ -165,7 +157,7 @@ def append_daily(
     if path is not None and not _is_same_file(path, workspace, shown):
         hint = f"Write to {shown}; it is the only file that a memory flush may append to."
         raise PathRefused(f"{path.strip()!r} is not the file of the day.", path=shown, hint=hint)
-    return append_note(workspace, text, note, max_bytes=max_bytes, wait_s=wait_s, author=author, after_blank_line=False)
+    return append_note(workspace, text, note, max_bytes=max_bytes, author=author, after_blank_line=False)
 
 
 def list_days(workspace: str) -> list[str]:

@@ -22,8 +22,8 @@ SHOWN = f"memory/{DAY}.md"
 MAX = 64 * 1024 * 1024
 
 
-def append(root: Path, text: str, day: str = DAY, *, path: str | None = None, wait_s: float = 10) -> Appended:
-    return append_daily(str(root), text, day, path=path, max_bytes=MAX, wait_s=wait_s)
+def append(root: Path, text: str, day: str = DAY, *, path: str | None = None) -> Appended:
+    return append_daily(str(root), text, day, path=path, max_bytes=MAX)
 
 
 def note(root: Path, content: bytes | None = None) -> Path:
@@ -172,12 +172,15 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
         append(tmp_path, "text")
 
 
-def test_a_file_that_another_process_keeps_is_busy_for_a_bounded_time(tmp_path: Path) -> None:
+def test_a_file_that_another_process_keeps_is_busy_for_a_bounded_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.notes.editing._WAIT_S", 0.05)
     path = note(tmp_path, b"a\n")
     with path.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(FileBusy, match=SHOWN):
-            append(tmp_path, "text", wait_s=0.05)
+            append(tmp_path, "text")
     append(tmp_path, "text")
     assert path.read_text() == "a\ntext\n"
 
