@@ -1,6 +1,7 @@
 """Compressed texts: what is stored is what comes back, in less space."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -13,6 +14,14 @@ from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.tables import pack_text, unpack_text
 from tests.conftest import examples
 from tests.store.stores import OWNER, indexed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    yield opened
+    opened.admin.close()
+
 
 SENTENCE = "The {} keeps a list of everything that the {} has to do before the end of the week."
 
@@ -43,8 +52,7 @@ def test_whichever_bit_of_a_stored_text_is_flipped_no_other_text_comes_back(mark
 
 
 @pytest.mark.parametrize("stored", [b"d not compressed", b"w", b"p\1\2\3\4 another text"])
-def test_a_text_that_cannot_be_decompressed_is_a_damaged_index(tmp_path: Path, stored: bytes) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+def test_a_text_that_cannot_be_decompressed_is_a_damaged_index(store: SqliteStore, stored: bytes) -> None:
     store.documents.put([indexed("a.md", "some text")], "r")
     other = apsw.Connection(store.file_path)
     ((number,),) = other.execute("SELECT id FROM chunks")
@@ -52,11 +60,9 @@ def test_a_text_that_cannot_be_decompressed_is_a_damaged_index(tmp_path: Path, s
     other.close()
     with pytest.raises(CorruptIndex):
         store.chunks.load([number])
-    store.admin.close()
 
 
-def test_chunks_of_a_long_note_are_stored_together_and_read_back_one_by_one(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+def test_chunks_of_a_long_note_are_stored_together_and_read_back_one_by_one(store: SqliteStore) -> None:
     document, chunks = indexed("memory/a.md", "".join(f"Line {number} of it\n" for number in range(2_000)), tokens=200)
     numbers = store.documents.put([(document, chunks)], "r")
     assert [chunk.text for chunk in store.chunks.load(numbers)] == [entry.chunk.text for entry in chunks]
@@ -66,20 +72,16 @@ def test_chunks_of_a_long_note_are_stored_together_and_read_back_one_by_one(tmp_
     store.documents.remove({"memory": ["memory/a.md"]})
     assert list(db.execute("SELECT count(*) FROM texts")) == [(0,)]
     db.close()
-    store.admin.close()
 
 
-def test_a_text_that_the_chunk_before_does_not_end_with_is_stored_whole(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+def test_a_text_that_the_chunk_before_does_not_end_with_is_stored_whole(store: SqliteStore) -> None:
     document, (first, *_) = indexed("memory/a.md", "some text")
     other = first._replace(chunk=first.chunk._replace(text="other text", overlap=4))
     numbers = store.documents.put([(document, [first, other])], "r")
     assert [chunk.text for chunk in store.chunks.load(numbers)] == ["some text", "other text"]
-    store.admin.close()
 
 
-def test_texts_of_many_sizes_fill_their_pages(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+def test_texts_of_many_sizes_fill_their_pages(store: SqliteStore) -> None:
     noise = random.Random(7)
     items = [indexed(f"{number}.md", noise.randbytes(50 + 23 * number).hex()) for number in range(100)]
     store.documents.put(items, "r")
@@ -90,8 +92,7 @@ def test_texts_of_many_sizes_fill_their_pages(tmp_path: Path) -> None:
     db.close()
 
 
-def test_the_pages_of_a_first_index_are_full_although_the_newest_notes_come_first(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+def test_the_pages_of_a_first_index_are_full_although_the_newest_notes_come_first(store: SqliteStore) -> None:
     names = sorted((f"memory/{number:04}.md" for number in range(1000)), reverse=True)
     store.documents.put([indexed(name, "a line") for name in names], "r")
     store.admin.close()
