@@ -14,7 +14,7 @@ from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.sync_run import SyncRequest, merge_requests
 from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
 from mdrecall.types.documents import Listing
-from mdrecall.types.sync import Progress, Stop, SyncReport, never
+from mdrecall.types.sync import Stop, SyncReport, never
 from tests.processes import PATIENCE_S, until
 
 PLAIN = SyncRequest()
@@ -382,18 +382,3 @@ def test_once_closed_nothing_begins_and_queued_callers_are_dropped(updates: Upda
     with pytest.raises(ProgramStopped):
         updates.ask("third").result(PATIENCE_S)
     assert updates.done == ["first"]
-
-
-def test_callers_together_want_everything_that_each_wants() -> None:
-    seen: list[str] = []
-    one = SyncRequest(progress=lambda done: seen.append(f"one {done.label}"), stop=lambda: True, wait_s=1.0)
-    two = SyncRequest(force=True, wait_s=3.0)
-    merged = merge_requests([one, two])
-    assert (merged.force, merged.wait_s, merged.stop()) == (True, 3.0, False)
-    assert merged.progress
-    merged.progress(Progress(1, 2, "indexing"))
-    assert seen == ["one indexing"]
-    assert merge_requests([one, SyncRequest()]).wait_s is None
-    assert merge_requests([two]).progress is None
-    assert merge_requests([one, one]).stop()
-    assert merge_requests([two], lambda: True).stop()

@@ -294,3 +294,19 @@ def test_a_page_that_does_not_exist_leads_on(site: Site, page: Page) -> None:
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Home").click()
     page.wait_for_url("**/home")
     assert site.ask("/ui/nobody/home", Cookie=site.cookie).status == 404
+
+
+def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
+    shown = render_note("so *much\nmore* of **this\\\nkind**", URLS, (0, 0))
+    assert shown is not None
+    assert re.findall("<em>.*?</em>|<strong>.*?</strong>", shown) == [
+        "<em>much<br>more</em>",
+        "<strong>this<br>kind</strong>",
+    ]
+
+
+def test_a_heading_that_is_only_the_day_of_its_note_is_not_shown_twice(site: Site, page: Page) -> None:
+    site.workspace.write("memory/2026-01-14.md", "# 2026-01-14\n\nRain.\n")
+    open_page(site, page, "note?path=memory/2026-01-14.md")
+    assert page.locator("h1").inner_text() == "Wed 14 Jan 2026"
+    assert "2026-01-14" not in page.locator("article").inner_text()

@@ -177,3 +177,32 @@ def test_a_conversation_sees_no_more_in_the_page_than_by_its_tools(requester: st
             answers = site.get("conversation", session=f"id-{secret}"), site.get("search", q=secret, more="1")
             said += "".join(answer.body for answer in answers).replace(f"id-{secret}", "")
     assert not [secret for secret in hidden if f"{secret} sleeps" in said or f"{secret} answers" in said]
+
+
+def test_front_matter_that_alone_matches_is_shown_without_its_dashes(site: Site) -> None:
+    site.workspace.write("memory/boat.md", "---\ntitle: Boat\ntags: [sea, voyage]\n---\n")
+    body = site.find(q="voyage")
+    assert "<mark>voyage</mark>" in body
+    assert "<hr>" not in body
+
+
+def test_lines_below_a_heading_that_alone_matches_do_not_stand_back(site: Site) -> None:
+    site.workspace.write("memory/2026-03-14.md", "# Walrus\n\nFish at noon.\n")
+    body = site.find(q="walrus")
+    assert "<p>Fish at noon.</p>" in body
+
+
+def test_an_unsure_answer_shows_fewer_results(site: Site) -> None:
+    for number in range(10):
+        site.workspace.write(f"memory/{number}.md", f"The walrus of pool {number} swims.\n")
+    assert [site.find(q=query).count('class="panel result"') for query in ("walrus swims", "walrus salary")] == [8, 3]
+
+
+def test_hits_below_the_same_heading_say_it_once(site: Site) -> None:
+    lines = "".join(
+        f"The grate was cleaned with vinegar on day {n}, which took {n} hours. " * 9 + "\n\n" for n in range(9)
+    )
+    site.workspace.write("memory/oven.md", f"# Oven\n\n## The grate\n\n{lines}")
+    body = site.find(q="grate vinegar", more="1")
+    assert body.count('class="why"') > 1
+    assert body.count("<h3>") == 1

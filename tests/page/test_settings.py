@@ -2,7 +2,9 @@
 
 import os
 
-from mdrecall.extras.page.settings import _describe_indexed
+import pytest
+
+from mdrecall.extras.page.settings import _describe_indexed, _describe_search
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types.sync import Progress
 from tests.cli.test_status import status
@@ -36,3 +38,23 @@ def test_how_far_indexing_has_come_is_told_without_names_of_files(workspace: Wor
     memories._runs["main"] = IndexRun()
     assert _describe_indexed(visit, status(dirty=True)).endswith("; some passages have no vector yet")
     memories.close()
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        (_describe_search(status(requested_provider="none")), "by words only; embeddings are switched off"),
+        (_describe_search(status(vector={"available": False})), "by words only: there are no vectors"),
+        (_describe_search(status(vector={"available": False, "loadError": "No."})), "by words only: No."),
+        (
+            _describe_search(status(vector={"chunks": 4})),
+            "by words and by meaning (local, m); 1 chunk not embedded yet",
+        ),
+        (
+            _describe_search(status(vector={"beside": {"provider": "encoder", "chunks": 2}})),
+            "by words and by meaning (local, m); encoder: 2 of 5 chunks embedded",
+        ),
+    ],
+)
+def test_a_part_of_the_state_is_told_in_words(described: str, said: str) -> None:
+    assert described == said

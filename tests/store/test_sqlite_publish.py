@@ -259,6 +259,16 @@ def test_a_rebuild_asks_for_no_embedding_that_is_kept(
     assert one.store.admin.content_sizes().cached == 3
 
 
+def test_chunks_that_the_embedder_refuses_are_an_issue_of_the_index(
+    workspace: Workspace, slow: Callable[[HashEmbedder], Slow]
+) -> None:
+    for name in "ab":
+        workspace.write(f"memory/{name}.md", "unspeakable")
+    one = slow(HashEmbedder(refused="unspeakable"))
+    one.sync.run()
+    assert [issue.problem for issue in one.sync.embed_missing()] == ["has 2 chunks that test does not embed"]
+
+
 def test_a_rebuild_that_is_stopped_leaves_the_old_index(workspace: Workspace) -> None:
     for number in range(5):
         workspace.write(f"memory/{number}.md", f"walrus{number}")
