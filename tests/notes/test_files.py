@@ -27,26 +27,22 @@ def problems(workspace: Workspace) -> dict[str, str]:
     return {issue.path: issue.problem for issue in scan(workspace).issues}
 
 
-def test_root_files_and_everything_below_memory_are_found(workspace: Workspace) -> None:
-    workspace.beside_openclaw()
-    for name in (
-        "MEMORY.md",
-        "memory/2026-02-10.md",
-        "memory/a/b/deep.md",
-        "other.md",
-        "memory/not.txt",
-        "memory/X.MD",
-    ):
+#: Files beside OpenClaw or without it, and those of them that are notes.
+FOLDERS = {
+    "of OpenClaw": (True, "MEMORY.md memory/2026-02-10.md memory/a/b/deep.md", "other.md memory/not.txt memory/X.MD"),
+    "plain": (False, "notes.md recipes/bread.md", "node_modules/pkg/README.md"),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_the_notes_of_a_folder_are_found(workspace: Workspace, kind: str) -> None:
+    is_openclaws, kept, others = FOLDERS[kind]
+    if is_openclaws:
+        workspace.beside_openclaw()
+    for name in (*kept.split(), *others.split()):
         workspace.write(name, "text")
-    assert paths(workspace) == ["MEMORY.md", "memory/2026-02-10.md", "memory/a/b/deep.md"]
-
-
-def test_a_plain_folder_of_markdown_is_searched_whole(workspace: Workspace) -> None:
-    workspace.write("recipes/bread.md", "flour")
-    workspace.write("notes.md", "text")
-    workspace.write("node_modules/pkg/README.md", "no")
-    assert files_of(workspace).is_whole_folder()
-    assert paths(workspace) == ["notes.md", "recipes/bread.md"]
+    assert paths(workspace) == kept.split()
+    assert files_of(workspace).is_whole_folder() is not is_openclaws
 
 
 @pytest.mark.parametrize("name", ["MEMORY.md", "memory.md", "memory/2026-02-10.md"])
@@ -56,13 +52,6 @@ def test_a_first_memory_file_hides_no_other_note(workspace: Workspace, name: str
     workspace.write(name, "text")
     assert paths(workspace) == sorted([name, "notes.md", "recipes/bread.md"])
     assert problems(workspace) == {}
-
-
-def test_beside_openclaw_a_folder_is_not_searched_whole(workspace: Workspace) -> None:
-    workspace.beside_openclaw()
-    workspace.write("MEMORY.md", "text")
-    workspace.write("notes.md", "text")
-    assert paths(workspace) == ["MEMORY.md"]
 
 
 def test_a_listing_takes_little_memory_for_each_file(workspace: Workspace) -> None:

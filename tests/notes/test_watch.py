@@ -3,7 +3,7 @@ import resource
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -114,23 +114,31 @@ def test_what_is_no_note_is_not_named(notes: Notes) -> None:
     notes.is_seen("a.md")
 
 
-def test_a_new_folder_is_named_and_watched_after_a_refresh(notes: Notes) -> None:
-    notes.begin()
-    notes.write("new/a.md")
-    assert notes.is_touched()
-    assert notes.watch.refresh()
-    notes.is_seen("new/b.md")
-    assert not notes.watch.refresh()
+def make_again(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
 
 
-def test_a_renamed_folder_is_named_by_both_names_and_watched_by_the_new_one(notes: Notes) -> None:
+#: What happens to folders, and the notes in them that are seen afterwards.
+CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "a new one": (lambda path: (path / "new").mkdir(), ["new/b.md"]),
+    "a renamed one": (lambda path: (path / "old").rename(path / "new"), ["new/b.md", "new/deep/b.md"]),
+    "one that is deleted and made again": (lambda path: make_again(path / "old"), ["old/b.md"]),
+    "the topmost, deleted and made again": (make_again, ["a.md"]),
+}
+
+
+@pytest.mark.parametrize("which", CHANGES)
+def test_a_folder_that_changes_is_noticed_and_watched_after_a_refresh(notes: Notes, which: str) -> None:
+    change, seen = CHANGES[which]
     notes.write("old/deep/a.md")
     notes.begin()
-    (notes.path / "old").rename(notes.path / "new")
+    change(notes.path)
     assert notes.is_touched()
     assert notes.watch.refresh()
-    notes.is_seen("new/b.md")
-    notes.is_seen("new/deep/b.md")
+    for name in seen:
+        notes.is_seen(name)
+    assert not notes.watch.refresh()
 
 
 def test_a_folder_moved_away_is_named(notes: Notes) -> None:
@@ -140,25 +148,6 @@ def test_a_folder_moved_away_is_named(notes: Notes) -> None:
     assert notes.is_touched()
     assert notes.watch.refresh()
     (notes.base / "outside/b.md").write_text("text")
-    notes.is_seen("a.md")
-
-
-def test_a_folder_that_is_deleted_and_made_again_is_watched_again(notes: Notes) -> None:
-    notes.write("below/a.md")
-    notes.begin()
-    shutil.rmtree(notes.path / "below")
-    (notes.path / "below").mkdir()
-    assert notes.is_touched()
-    assert notes.watch.refresh()
-    notes.is_seen("below/b.md")
-
-
-def test_the_topmost_folder_may_be_deleted_and_made_again(notes: Notes) -> None:
-    notes.begin()
-    notes.path.rmdir()
-    notes.path.mkdir()
-    assert notes.is_touched()
-    assert notes.watch.refresh()
     notes.is_seen("a.md")
 
 
