@@ -1,13 +1,10 @@
 """A backend that answers as a test tells it to, and counts how often it was asked."""
 
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from mdrecall.interfaces import Index
-from mdrecall.types.documents import Issue, NearNote
 from mdrecall.types.search import SearchAnswer, SearchRequest, SearchResult
-from mdrecall.types.sync import Probe, ProgressCallback, SourceStatus, Status, SyncReport, WatchEvent
+from mdrecall.types.sync import Status, SyncReport
 
 
 def found(path: str) -> SearchAnswer:
@@ -30,8 +27,6 @@ class FakeBackend:
         self.gate: threading.Event | None = None
         """Until it is set, a search stays under way."""
         self.searching = threading.Event()
-        self.watch = _FakeWatch(self)
-        self.index = _FakeIndex(self)
 
     def note(self, what: str) -> None:
         self.asked.append(what)
@@ -57,9 +52,6 @@ class FakeBackend:
     def cancel_pending(self) -> None:
         self.asked.append("cancel_pending")
 
-    def indexes(self) -> Iterator[Index]:
-        yield self.index
-
     def status(self) -> Status:
         return status_of(self.name)
 
@@ -69,55 +61,3 @@ class FakeBackend:
 
     def close(self) -> None:
         self.closed += 1
-
-
-class _FakeWatch:
-    def __init__(self, backend: FakeBackend) -> None:
-        self._backend = backend
-
-    def start(self) -> None:
-        self._backend.note("watch")
-
-    def run(self, notify: Callable[[WatchEvent], None]) -> None:
-        self._backend.note("follow")
-
-    def stop(self) -> None:
-        self._backend.note("stop")
-
-
-class _FakeIndex:
-    def __init__(self, backend: FakeBackend) -> None:
-        self._backend = backend
-
-    def counts(self) -> tuple[SourceStatus, ...]:
-        return ()
-
-    def issues(self) -> tuple[Issue, ...]:
-        return ()
-
-    def check(self) -> tuple[str, ...]:
-        return ()
-
-    def sizes(self) -> list[tuple[str, int]]:
-        return [(self._backend.name, 1)]
-
-    def reset(self) -> None:
-        self._backend.note("reset")
-
-    def purge(self, progress: ProgressCallback | None = None) -> bool:
-        self._backend.note("purge")
-        return True
-
-    def probe_embedding(self) -> Probe:
-        self._backend.note("probe")
-        return Probe(True, dims=1)
-
-    def probe_vectors(self) -> bool:
-        self._backend.note("vectors")
-        return True
-
-    def find_text(self, path: str) -> str | None:
-        return None
-
-    def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
-        return ()
