@@ -108,14 +108,13 @@ class BatchWorkspace:
         """Let such requests go wrong, all of them or so many."""
         self.server.faults.add(fault.on(self.at(what)).times(times))
 
-    def before(self, what: str, act: Callable[[], object], number: int = 1) -> None:
-        """Do something when the so-manieth such request has come, before it is answered."""
-        seen = 0
+    def before(self, what: str, act: Callable[[], object]) -> None:
+        """Do something when the first such request has come, before it is answered."""
+        seen: list[Recorded] = []
 
-        def only(_: Recorded) -> bool:
-            nonlocal seen
-            seen += 1
-            if seen == number:
+        def only(request: Recorded) -> bool:
+            seen.append(request)
+            if len(seen) == 1:
                 act()
             return False
 

@@ -2,11 +2,10 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.text.markdown import PASSAGE_UNITS, split_line, split_passages
+from mdrecall.text.markdown import PASSAGE_UNITS, split_passages
 
 lines = st.lists(
     st.one_of(
@@ -16,10 +15,6 @@ lines = st.lists(
     ),
     max_size=30,
 )
-
-
-def texts(text: str) -> list[str]:
-    return [text[passage.start : passage.end] for passage in split_passages(text)]
 
 
 @given(lines.map("\n".join))
@@ -41,44 +36,3 @@ def test_a_passage_knows_its_lines_and_is_bounded(text: str) -> None:
         # One line of up to 320 characters may be longer than a passage wants to be.
         assert sum(map(len, inside)) <= PASSAGE_UNITS or len(inside) == 1
         assert all(len(line) <= 320 for line in inside) or not text.strip()
-
-
-def test_a_short_line_is_not_split() -> None:
-    assert split_line("One. Two.") == [(0, 9)]
-    assert split_line("") == [(0, 0)]
-
-
-def test_a_passage_begins_at_every_turn_and_knows_its_speaker() -> None:
-    text = "Anna: where is it?\nBen: in the cellar\nand in the attic\nAnna: thanks"
-    assert [passage.speaker for passage in split_passages(text)] == ["Anna", "Ben", "Anna"]
-    assert texts(text)[1] == "Ben: in the cellar\nand in the attic"
-
-
-@pytest.mark.parametrize(
-    ("line", "speaker"),
-    [
-        ("User: hello", "User"),
-        ("assistant: hello", "assistant"),
-        ("**User**: hello", "User"),
-        ("- User: hello", "User"),
-        ("[10:04] User: hello", "User"),
-        ('<Assistant>:"hello"', "Assistant"),
-        ("用户：你好", "用户"),
-        ("Userland: hello", ""),
-        ("user said: hello", ""),
-    ],
-)
-def test_a_role_speaks_wherever_it_begins_a_line(line: str, speaker: str) -> None:
-    assert split_passages(f"{line}\nmore")[0].speaker == speaker
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Status: done\nOwner: Anna\nDue: May\nNote: none",
-        "Note: a\nplain\nplain\nNote: b\nplain\nplain\nNote: c",
-        "- Outcome: a\n- Wanted: b\n- Wanted: c\n- Wanted: d\n- Files: e",
-    ],
-)
-def test_labels_that_do_not_return_or_are_rare_or_are_of_a_digest_are_not_speakers(text: str) -> None:
-    assert {passage.speaker for passage in split_passages(text)} == {""}
