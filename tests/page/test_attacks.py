@@ -15,7 +15,7 @@ from tests.conftest import Workspace
 from tests.page.conftest import READING, Site, serve
 from tests.page.test_read import ATTACKS
 from tests.page.visits import make_visit, open_memories
-from tests.page.worlds import TalkingWorkspace, open_page
+from tests.page.worlds import TalkingWorkspace, open_page, show_places
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -58,9 +58,7 @@ def test_no_view_runs_or_loads_what_a_text_says(bad_site: Site, page: "Page") ->
     for view in asked:
         open_page(bad_site, page, view)
         foreign += [f"{view}: {html}" for html in page.evaluate(_FOREIGN)]
-    open_page(bad_site, page, "forget")
-    page.get_by_label("What to forget").fill("kite")
-    page.get_by_role("button", name="Show every place").click()
+    show_places(bad_site, page, "kite")
     page.get_by_role("heading", name="Forget “kite”").wait_for()
     assert [*foreign, *page.evaluate(_FOREIGN)] == []
     page.wait_for_load_state("networkidle")

@@ -18,7 +18,7 @@ from tests.conftest import Workspace
 from tests.life.traces import find_traces
 from tests.page.axe import find_faults
 from tests.page.conftest import Site, serve
-from tests.page.worlds import TalkingWorkspace, open_page
+from tests.page.worlds import TalkingWorkspace, open_page, show_places
 
 NOTE = "# Monday\n\n- Quibblethorpe likes zorkberries. The bike is green.\n- Lunch.\n"
 
@@ -66,9 +66,7 @@ def test_a_person_is_forgotten_from_preview_to_gone(known: Site, page: Page) -> 
 
 
 def test_it_comes_back_with_undo(known: Site, page: Page) -> None:
-    open_page(known, page, "forget")
-    page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_role("button", name="Show every place").click()
+    show_places(known, page, "Quibblethorpe")
     until = show_day(f"{datetime.now(UTC) + timedelta(days=30):%Y-%m-%d}")
     page.get_by_text(f"You can undo this until {until}").wait_for()
     page.get_by_role("button", name="Forget it in 3 places").click()
@@ -84,9 +82,7 @@ def test_it_comes_back_with_undo(known: Site, page: Page) -> None:
 def test_a_place_can_be_left_out_and_says_that_it_stays(known: Site, page: Page) -> None:
     text = "- Quibblethorpe is tall.\n- Quibblethorpe is here again, and likes tea.\n"
     kept = known.workspace.write("MEMORY.md", text)
-    open_page(known, page, "forget")
-    page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_role("button", name="Show every place").click()
+    show_places(known, page, "Quibblethorpe")
     assert page.get_by_label("Leave it out").count() == 3
     page.locator("li", has_text="MEMORY.md, line 1").get_by_label("Leave it out").check()
     page.get_by_role("button", name="Forget it in 5 places").click()
@@ -126,9 +122,7 @@ def test_what_can_be_undone_is_not_kept_longer(known: Site) -> None:
 
 def test_a_name_that_is_the_name_of_a_note_goes_with_the_note(known: Site, page: Page) -> None:
     known.workspace.write("memory/people/Quibblethorpe.md", "# About\n\nTall.\n")
-    open_page(known, page, "forget")
-    page.get_by_label("What to forget").fill("quibblethorpe")
-    page.get_by_role("button", name="Show every place").click()
+    show_places(known, page, "quibblethorpe")
     page.get_by_role("button", name="Forget this note").click()
     page.get_by_role("button", name="Forget it").click()
     page.get_by_text("Forgotten.").wait_for()
@@ -185,9 +179,7 @@ def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:
 
 
 def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
-    url = open_page(known, page, "forget")
-    page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_role("button", name="Show every place").click()
+    url = show_places(known, page, "Quibblethorpe")
     page.get_by_role("button", name="Forget it in 3 places").click()
     page.get_by_role("list", name="What was forgotten").wait_for()
     assert find_faults(page, url) == []

@@ -26,9 +26,7 @@ def notes(site: Site) -> Site:
 
 
 def test_results_come_while_typing_with_the_words_marked(notes: Site, page: "Page") -> None:
-    page.goto(notes.origin + notes.link)
-    page.wait_for_url("**/home")
-    page.goto(f"{notes.origin}/ui/main/search")
+    open_page(notes, page, "search")
     page.get_by_role("searchbox", name="What do you want to know?").press_sequentially("postgres pool")
     page.locator("mark", has_text="pools").wait_for()
     assert page.locator("mark").all_inner_texts() == ["Postgres", "pools"]
@@ -39,9 +37,7 @@ def test_results_come_while_typing_with_the_words_marked(notes: Site, page: "Pag
 
 
 def test_arrows_move_among_results_and_a_slash_goes_back(notes: Site, page: "Page") -> None:
-    page.goto(notes.origin + notes.link)
-    page.wait_for_url("**/home")
-    page.goto(f"{notes.origin}/ui/main/search?q=postgres")
+    open_page(notes, page, "search?q=postgres")
     page.locator("body").press("/")
     assert page.evaluate("document.activeElement.id") == "q"
     page.keyboard.press("ArrowDown")

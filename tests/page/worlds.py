@@ -50,3 +50,11 @@ def open_page(site: "Site", page: "Page", view: str) -> str:
     url = f"{site.origin}/ui/main/{view}"
     page.goto(url)
     return url
+
+
+def show_places(site: "Site", page: "Page", text: str) -> str:
+    """Have the browser show every place of a text that is to be forgotten, and return the form's address."""
+    url = open_page(site, page, "forget")
+    page.get_by_label("What to forget").fill(text)
+    page.get_by_role("button", name="Show every place").click()
+    return url
