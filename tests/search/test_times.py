@@ -22,41 +22,6 @@ def read(query: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "what is the latest version",
-        "do we still use redis",
-        "wie lautet die aktuelle Adresse",
-        "la dernière version",
-        "¿Cuál es la clave actual del garaje?",
-        "最新的版本",
-        "まだ使っていますか",
-        "지금 주소",
-    ],
-)
-def test_a_cue_word_asks_for_what_holds_at_present(query: str) -> None:
-    times = read_times(query, TODAY)
-    assert times.cues
-    assert times.ranges == ()
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "where is the key",
-        "known issues",
-        "the actual reason",
-        "actual cost",
-        "la semaine dernière",
-        '"the latest"',
-        "now.sh",
-    ],
-)
-def test_other_words_are_no_cue(query: str) -> None:
-    assert not read_times(query, TODAY).cues
-
-
 def test_a_pasted_text_has_no_times() -> None:
     assert read_times("yesterday " * MAX_CHARS, TODAY) == QueryTimes()
 
