@@ -1,9 +1,11 @@
 import os
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mdrecall import platform
 from mdrecall.config.load import load
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.types.documents import Listing
@@ -52,6 +54,21 @@ def test_a_first_memory_file_hides_no_other_note(workspace: Workspace, name: str
     workspace.write(name, "text")
     assert paths(workspace) == sorted([name, "notes.md", "recipes/bread.md"])
     assert problems(workspace) == {}
+
+
+def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.write("memory/people/priya.md", "text")
+    workspace.configure('{memorySearch: {extraPaths: ["memory/people"]}}')
+    walked: list[int] = []
+    scandir = os.scandir
+
+    def record(folder: int) -> Any:
+        walked.append(os.fstat(folder).st_ino)
+        return scandir(folder)
+
+    monkeypatch.setattr(platform, "scandir", record)
+    assert paths(workspace) == ["memory/people/priya.md"]
+    assert len(walked) == len(set(walked)) == 3
 
 
 def test_a_listing_takes_little_memory_for_each_file(workspace: Workspace) -> None:
