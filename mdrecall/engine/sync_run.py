@@ -286,7 +286,8 @@ class SyncRun:
     def _describe_problems(self, embedder: EmbedsChunks, embedded: EmbedReport) -> tuple[Issue, ...]:
         if not embedded.error and not embedded.refused:
             return ()
-        problem = f"has {embedded.refused} chunks that {embedder.space.provider} does not embed"
+        chunks = "1 chunk" if embedded.refused == 1 else f"{embedded.refused:,} chunks"
+        problem = f"has {chunks} that {embedder.space.provider} does not embed"
         if embedded.error:
             state = "has the vectors of the fallback" if embedded.is_complete else "is without some vectors"
             problem = f"{state}: {embedded.error}"
