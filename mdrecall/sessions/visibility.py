@@ -98,8 +98,8 @@ class SessionKey(NamedTuple):
         return bool(self.agent) and self.agent == normalize_agent_id(agent)
 
 
-def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
-    """Parse any text as a session key; ``main_key`` is a second name of the main session."""
+def parse(key: str) -> SessionKey:
+    """Parse any text as a session key."""
     parts = _parts(key)
     agent, rest = "", parts
     if parts[:1] == ["agent"]:
@@ -110,7 +110,7 @@ def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
         return parsed._replace(kind="subagent", peer=":".join(rest[rest.index("subagent") + 1 :]), thread="")
     if _OWN_RUNS.intersection(rest):
         return parsed
-    if base and base in ([_MAIN], _parts(main_key)) and not _RESERVED.intersection(base):
+    if base == [_MAIN]:
         return parsed._replace(kind="direct", is_main=not thread)
     return _classify(parsed, base)
 

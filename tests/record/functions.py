@@ -182,7 +182,6 @@ def record_session_keys() -> Iterator[str]:
         said = (found.chat_type, found.is_private, found.is_main_of("main"), found.belongs_to("x"))
         yield f"{key!r} {tuple(found)} {said}"
         yield "  " + " ".join(explain_denial(scope, key) or "+" for scope in SCOPES)
-    yield str([parse(key, main_key="home").kind for key in ("agent:x:home", "main", "home:thread:1")])
 
 
 def record_phrases() -> Iterator[str]:

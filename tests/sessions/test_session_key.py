@@ -70,14 +70,10 @@ def test_only_the_first_of_group_and_channel_counts() -> None:
     assert parse("slack:channel:group:1").chat_type == "channel"
 
 
-def test_the_main_session_has_the_name_that_is_configured_for_it() -> None:
+def test_only_the_main_session_itself_is_main() -> None:
     assert parse("agent:a:main").is_main
-    assert parse("agent:a:home", main_key="Home").is_main
-    assert parse("agent:a:main", main_key="home").is_main
     assert not parse("agent:a:home").is_private
     assert not parse("agent:a:main:thread:1").is_main
-    assert not parse("group:9", main_key="group:9").is_private
-    assert not parse("", main_key="").is_private
 
 
 def test_a_key_belongs_to_the_agent_that_it_names() -> None:
