@@ -31,7 +31,7 @@ class QmdWorkspace:
 
     def __init__(self, workspace: Workspace, program: str, qmd: FakeQmd | None = None) -> None:
         self.workspace = workspace
-        self.qmd = qmd
+        self._fake = qmd
         self.program = program
         # Far longer than the fake needs, also where the cores are busy: a test in which it hangs sets its own.
         self.settings_of_qmd: dict[str, Any] = {"limits": {"timeoutMs": 20_000}}
@@ -39,6 +39,12 @@ class QmdWorkspace:
         self.search: dict[str, Any] = {}
         self.path = os.environ["PATH"]
         self.variables: dict[str, str] = {}
+
+    @property
+    def qmd(self) -> FakeQmd:
+        """The fake program; a real one has no plan."""
+        assert self._fake
+        return self._fake
 
     def write(self, notes: dict[str, str] = NOTES) -> "QmdWorkspace":
         for name, text in notes.items():
@@ -101,7 +107,6 @@ class QmdWorkspace:
 
     def answering(self, names: Iterable[str] = NOTES) -> "QmdWorkspace":
         """Let the fake qmd find these notes, whatever it is asked."""
-        assert self.qmd
         self.qmd.forget()
         self.qmd.reply("--version", out=VERSION)
         self.qmd.reply("query", out=json.dumps(hits(names)))
@@ -109,7 +114,6 @@ class QmdWorkspace:
 
     def faulty(self, **reply: Any) -> "QmdWorkspace":
         """Let the fake qmd do this when it is asked to search."""
-        assert self.qmd
         self.qmd.forget()
         self.qmd.reply("--version", out=VERSION)
         self.qmd.reply("query", **reply)

@@ -120,16 +120,6 @@ def test_a_conversation_is_cited_by_its_records(notes: QmdWorkspace) -> None:
     assert memory.search("walrus", source="memory").reason == "no_match"
 
 
-def test_a_damaged_index_is_set_aside_and_made_again(notes: QmdWorkspace) -> None:
-    memory = notes.memory()
-    memory.search("billing")
-    memory.close()
-    notes.database.write_bytes(b"no database " * 1000)
-    answer = notes.memory().search("billing migration")
-    assert (answer.backend, answer[0].path) == ("qmd", "memory/2026-01-14.md")
-    assert len(list(notes.database.parent.glob("index.sqlite*damaged*"))) == 1
-
-
 def servers(qmd_workspace: QmdWorkspace) -> list[int]:
     """The processes of ``qmd mcp`` of this memory: npm's launcher, and the one that it has started."""
     found = []

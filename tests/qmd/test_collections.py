@@ -137,15 +137,14 @@ def test_only_qmds_own_words_count_as_already_there(agent_home: AgentHome) -> No
     assert "a file exists in the way" in issues[0].problem
 
 
-def test_a_qmd_that_fails_for_all_of_them_is_a_failure(agent_home: AgentHome) -> None:
+def test_a_qmd_that_fails_for_all_of_them_is_a_failure_and_without_the_program_nothing_is_tried_further(
+    agent_home: AgentHome,
+) -> None:
     program = Scripted(collection_add=[ProgramTimedOut("slow"), ProgramFailed("no", code=1), ProgramTimedOut("slow")])
     collections = agent_home.collections(program)
     with pytest.raises(ProgramTimedOut, match="slow"):
         collections.ensure()
     assert len(collections.issues) == 3
-
-
-def test_without_the_program_nothing_is_tried_further(agent_home: AgentHome) -> None:
     program = Scripted(collection_add=[ProgramMissing("qmd is not installed")])
     with pytest.raises(ProgramMissing):
         agent_home.collections(program).ensure()

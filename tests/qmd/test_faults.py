@@ -19,7 +19,6 @@ def missing(qmd_workspace: QmdWorkspace) -> None:
 
 
 def is_too_old(qmd_workspace: QmdWorkspace) -> None:
-    assert qmd_workspace.qmd
     qmd_workspace.qmd.forget().reply("--version", out="qmd 2.5.3")
 
 
@@ -62,7 +61,6 @@ def is_damage_report(qmd_workspace: QmdWorkspace) -> None:
     qmd_workspace.database.write_bytes(b"this is no database, " * 400)
     said = "SqliteError: file is not a database\n  code: 'SQLITE_NOTADB'\n"
     qmd_workspace.faulty(code=1, err=said)
-    assert qmd_workspace.qmd
     qmd_workspace.qmd.reply("update", code=1, err=said)
     qmd_workspace.qmd.reply("collection", code=1, err=said)
 
@@ -93,7 +91,6 @@ def from_builtin(answer: SearchAnswer) -> str:
 
 
 def leftovers(qmd_workspace: QmdWorkspace) -> list[int]:
-    assert qmd_workspace.qmd
     return [pid for pid in (*qmd_workspace.qmd.hanging, *qmd_workspace.qmd.children) if is_alive(pid)]
 
 
@@ -122,9 +119,11 @@ def test_a_memory_that_stays_open_uses_qmd_again_when_it_is_well(qmd_workspace: 
     assert leftovers(qmd_workspace) == []
 
 
-def test_a_first_index_that_takes_long_is_waited_for_by_nobody(qmd_workspace: QmdWorkspace) -> None:
+@pytest.mark.parametrize("is_half_made", [False, True])
+def test_a_first_index_that_takes_long_is_waited_for_by_nobody(qmd_workspace: QmdWorkspace, is_half_made: bool) -> None:
     qmd_workspace.database.unlink()
-    assert qmd_workspace.qmd
+    if is_half_made:
+        qmd_workspace.fill({"MEMORY.md": NOTES["MEMORY.md"]})
     qmd_workspace.qmd.reply("update", hang=True)
     memory = qmd_workspace.memory(one_shot=False)
     assert "first index" in from_builtin(memory.search(QUESTION))
@@ -133,21 +132,10 @@ def test_a_first_index_that_takes_long_is_waited_for_by_nobody(qmd_workspace: Qm
     assert leftovers(qmd_workspace) == []
 
 
-def test_a_first_index_that_is_half_made_answers_nothing_yet(qmd_workspace: QmdWorkspace) -> None:
-    qmd_workspace.fill({"MEMORY.md": NOTES["MEMORY.md"]})
-    assert qmd_workspace.qmd
-    qmd_workspace.qmd.reply("update", hang=True)
-    memory = qmd_workspace.memory(one_shot=False)
-    assert "first index" in from_builtin(memory.search(QUESTION))
-    memory.close()
-    assert leftovers(qmd_workspace) == []
-
-
 def test_a_command_that_binds_collections_and_hangs_is_left_too(qmd_workspace: QmdWorkspace) -> None:
     qmd_workspace.database.unlink()
     qmd_workspace.settings_of_qmd["limits"] = {"timeoutMs": 500}
     qmd_workspace.own["firstIndexWaitMs"] = 500
-    assert qmd_workspace.qmd
     qmd_workspace.qmd.forget()
     qmd_workspace.qmd.reply("collection", hang=True)
     memory = qmd_workspace.memory()
@@ -172,20 +160,18 @@ def test_a_stand_in_that_has_no_index_yet_is_in_time_all_the_same(qmd_workspace:
 
 
 def test_an_update_that_hangs_ends_with_the_memory(qmd_workspace: QmdWorkspace) -> None:
-    assert qmd_workspace.qmd
     qmd_workspace.qmd.reply("update", hang=True)
     memory = qmd_workspace.memory(one_shot=False)
     answer = memory.search(QUESTION)
     assert answer.backend == "qmd"
     assert "being indexed" in answer.stale
-    assert until(lambda: qmd_workspace.qmd is not None and bool(qmd_workspace.qmd.hanging))
+    assert until(lambda: bool(qmd_workspace.qmd.hanging))
     memory.close()
     assert leftovers(qmd_workspace) == []
 
 
 def server(qmd_workspace: QmdWorkspace, **answer: object) -> Memory:
     """A memory that keeps ``qmd mcp`` running, which answers as planned."""
-    assert qmd_workspace.qmd
     schema: dict[str, object] = {"properties": {"searches": {}, "rerank": {}, "collections": {}, "query": {}}}
     qmd_workspace.qmd.tool("query", schema, **answer)
     qmd_workspace.own["qmd"]["session"] = True
@@ -196,7 +182,6 @@ def test_a_server_that_stays_answers_without_the_program_being_run(qmd_workspace
     memory = server(qmd_workspace, result={"structuredContent": {"results": hits(["memory/2026-01-14.md"])}})
     answer = memory.search(QUESTION)
     assert (answer.backend, answer[0].path, answer.issues) == ("qmd", "memory/2026-01-14.md", ())
-    assert qmd_workspace.qmd
     assert not any(call[0] == "query" for call in qmd_workspace.qmd.calls)
     asked = next(message for message in qmd_workspace.qmd.messages if message.get("method") == "tools/call")
     arguments = asked["params"]["arguments"]

@@ -8,11 +8,15 @@ from mdrecall.errors import ProgramUnreadable
 from mdrecall.extras.qmd.search import RawHit, parse_answer, parse_output
 
 HIT = {"docid": "#7b154d", "score": 0.3, "file": "qmd://memory-dir-main/2026-01-14.md", "line": 4, "title": "x"}
+READ = RawHit("memory-dir-main", "2026-01-14.md", 0.3, 4)
 
 
-@pytest.mark.parametrize("stdout", ["[]", "[]\n", "loading models\n[]\n"])
-def test_nothing_found_is_an_answer(stdout: str) -> None:
-    assert parse_output(stdout, "") == ()
+@pytest.mark.parametrize(
+    "noise", ["{}", "{}\n", "loading [model]\n{}", "[info] qmd: ready\n{}\n[info] done", "[x]\n{}"]
+)
+def test_hits_are_found_among_noise_and_none_is_an_answer_too(noise: str) -> None:
+    assert parse_output(noise.format(json.dumps([HIT])), "") == (READ,)
+    assert parse_output(noise.partition("{}")[0] + "[]\n", "") == ()
 
 
 @pytest.mark.parametrize(
@@ -24,31 +28,10 @@ def test_what_is_no_answer_is_an_error_that_says_what_came(stdout: str) -> None:
     assert stdout[:20] in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [
-        "loading [model]\n{}",
-        "[info] qmd: ready\n{}\n[info] done",
-        "[x]\n{}",
-    ],
-)
-def test_hits_are_found_among_noise(noise: str) -> None:
-    assert [hit.path for hit in parse_output(noise.format(json.dumps([HIT])), "")] == ["2026-01-14.md"]
-
-
-def test_a_hit_has_its_place_and_its_line() -> None:
-    assert parse_output(json.dumps([HIT]), "") == (RawHit("memory-dir-main", "2026-01-14.md", 0.3, 4),)
-
-
-def test_names_are_taken_as_they_are() -> None:
-    (hit,) = parse_answer({"results": [{"file": "qmd://notes/sub/My Note (draft) #1 50%.md"}]})
-    assert hit == RawHit("notes", "sub/My Note (draft) #1 50%.md", 0.0, 1)
-
-
-def test_an_answer_of_the_server_is_a_list_of_results() -> None:
-    assert parse_answer({"results": []}) == ()
-    (hit,) = parse_answer({"results": [{**HIT, "file": "memory-dir-main/x.md"}, {"docid": "#1"}, 3]})
-    assert (hit.collection, hit.path, hit.line) == ("memory-dir-main", "x.md", 4)
+def test_an_answer_of_the_server_is_a_list_of_results_with_names_as_they_are() -> None:
+    odd = {"file": "qmd://notes/sub/My Note (draft) #1 50%.md"}
+    answer = {"results": [{**HIT, "file": "memory-dir-main/2026-01-14.md"}, odd, {"docid": "#1"}, 3]}
+    assert parse_answer(answer) == (READ, RawHit("notes", "sub/My Note (draft) #1 50%.md", 0.0, 1))
     with pytest.raises(ProgramUnreadable):
         parse_answer({"content": [{"type": "text", "text": "hello"}]})
 

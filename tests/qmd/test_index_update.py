@@ -1,6 +1,5 @@
 """One update: what is run, what is mended, what is kept, and how it is known that files have changed."""
 
-import json
 import os
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from mdrecall.errors import (
     ProgramBusy,
     ProgramTimedOut,
 )
-from mdrecall.extras.qmd.collections import export_dir
 from mdrecall.extras.qmd.export import SessionExport
 from mdrecall.extras.qmd.process import Program
 from mdrecall.extras.qmd.update import IndexUpdate
@@ -97,22 +95,6 @@ def test_transcripts_count_as_files_and_are_exported_first(bound: AgentHome) -> 
     assert not update.is_behind()
     bound.say("one", "more")
     assert update.is_behind()
-
-
-def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(agent_home: AgentHome, qmd: Program) -> None:
-    agent_home.qmd(includeDefaultMemory=False, sessions={"enabled": True})
-    agent_home.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
-    folder = export_dir(agent_home.settings, str(agent_home.home))
-    source = OpenClawTranscripts(agent_home.settings.sessions_dir)
-    export = SessionExport(source, Masks((), TombstoneFiles("")), folder=folder, state_dir=str(agent_home.state_dir))
-    assert run(agent_home.update(qmd, export=export)) == ("", ())
-    (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
-    assert export.find_origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == (
-        "sessions/one.jsonl",
-        4,
-        4,
-    )
-    assert json.loads(qmd.run(["search", "hunter2hunter2", "--json"], timeout_s=30).stdout) == []
 
 
 def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(bound: AgentHome) -> None:

@@ -70,9 +70,12 @@ def test_a_call_names_server_tool_arguments_and_time(porter: Porter) -> None:
     ]]  # fmt: skip
 
 
-def test_its_configuration_holds_one_server_and_no_secrets(porter: Porter) -> None:
+def test_its_configuration_holds_one_server_and_no_secrets_and_is_written_once(porter: Porter) -> None:
     porter.reply("call", out='{"results": []}')
     porter.call()
+    before = (porter.folder / "mcporter.json").stat()
+    porter.call()
+    assert (porter.folder / "mcporter.json").stat().st_ino == before.st_ino
     assert json.loads((porter.folder / "mcporter.json").read_text()) == {
         "mcpServers": {
             "qmd": {
@@ -89,14 +92,6 @@ def test_its_configuration_holds_one_server_and_no_secrets(porter: Porter) -> No
     assert all("MCPORTER_CONFIG" not in env for env in porter.fake.environments)
 
 
-def test_a_configuration_that_is_right_is_left_alone(tmp_path: Path) -> None:
-    first = Porter(tmp_path).reply("call", out="{}")
-    first.call()
-    before = (first.folder / "mcporter.json").stat()
-    Porter(tmp_path).reply("call", out="{}").call()
-    assert (first.folder / "mcporter.json").stat().st_ino == before.st_ino
-
-
 def test_when_the_index_is_replaced_the_configuration_is_another_one(porter: Porter, tmp_path: Path) -> None:
     porter.reply("call", out='{"results": []}')
     told = []
@@ -110,8 +105,9 @@ def test_when_the_index_is_replaced_the_configuration_is_another_one(porter: Por
 
 
 def test_without_a_daemon_every_call_stands_alone(tmp_path: Path) -> None:
-    porter = Porter(tmp_path, start_daemon=False).reply("call", out='{"results": []}')
-    porter.call()
+    content = {"content": [{"type": "text", "text": "x"}]}
+    porter = Porter(tmp_path, start_daemon=False).reply("call", out=json.dumps(content))
+    assert porter.call() == content
     porter.porter.close()
     assert [asked[0] for asked in porter.asked] == ["call"]
     config = json.loads((porter.folder / "mcporter.json").read_text())
@@ -126,11 +122,6 @@ def test_the_daemon_is_stopped_by_who_started_it(porter: Porter) -> None:
     assert porter.asked[1:] == [["daemon", "stop"]]
     with pytest.raises(ProgramStopped, match="closed"):
         porter.call()
-
-
-def test_closing_what_never_was_asked_starts_nothing(porter: Porter) -> None:
-    porter.porter.close()
-    assert porter.asked == []
 
 
 def test_the_daemon_has_a_private_folder_that_is_removed(porter: Porter, tmp_path: Path) -> None:
@@ -165,11 +156,6 @@ def test_every_way_to_fail_has_its_error(
     porter.reply("call", out=out, err=err, code=code)
     with pytest.raises(error, match=words):
         porter.call()
-
-
-def test_an_answer_without_structure_is_its_content(porter: Porter) -> None:
-    porter.reply("call", out='{"content": [{"type": "text", "text": "x"}]}')
-    assert porter.call() == {"content": [{"type": "text", "text": "x"}]}
 
 
 def test_the_whole_ends_when_it_must(porter: Porter) -> None:

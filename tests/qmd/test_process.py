@@ -1,16 +1,14 @@
 """Running a program: what it says, how it fails, and that nothing of it is left."""
 
 import os
-import threading
 import uuid
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from mdrecall.errors import (
-    BackendUnavailable,
     ProgramBusy,
     ProgramFailed,
     ProgramMissing,
@@ -31,18 +29,15 @@ def run(fake: FakeQmd, *arguments: str, timeout_s: float = PATIENCE_S, quiet: bo
     return program_of(fake).run(arguments, timeout_s=timeout_s, quiet=quiet)
 
 
-def test_it_sees_only_its_own_environment_and_folder(fake_qmd: FakeQmd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_sees_only_its_own_environment_and_folder_and_writes_for_this_user_only(
+    fake_qmd: FakeQmd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INDEX_PATH", "/foreign")
     program = program_of(fake_qmd, NO_COLOR="1")
     program.run(["status"], timeout_s=PATIENCE_S)
     assert "INDEX_PATH" not in fake_qmd.environments[0]
     assert fake_qmd.environments[0]["NO_COLOR"] == "1"
     assert fake_qmd.folders == ["/"]
-    assert (program.command, program.cwd) == ((str(fake_qmd.path),), "/")
-
-
-def test_what_it_writes_is_for_this_user_only(fake_qmd: FakeQmd) -> None:
-    run(fake_qmd, "status")
     assert (fake_qmd.folder / "calls.jsonl").stat().st_mode & 0o077 == 0
 
 
@@ -64,27 +59,31 @@ def test_a_locked_database_has_its_own_error(fake_qmd: FakeQmd, words: str) -> N
         run(fake_qmd, "update")
 
 
-@pytest.mark.parametrize("name", ["qmd-that-is-not-there", "/not/there/qmd", ""])
-def test_a_program_that_is_not_there_is_told_with_the_way_to_it(name: str) -> None:
-    with pytest.raises(ProgramMissing) as told:
-        Program((name,), env={"PATH": "/usr/bin"}, cwd="/").run(["x"], timeout_s=1)
+@pytest.mark.parametrize(
+    ("text", "mode", "words"),
+    [
+        (None, 0, "is not installed"),
+        ("not a program", 0o644, "may run"),
+        ("not a program", 0o755, "cannot be started"),
+        ("#!/usr/bin/env node-that-is-not-there\n", 0o755, "node-that-is-not-there"),
+    ],
+)
+def test_a_program_that_is_missing_is_told_with_the_way_to_it(
+    tmp_path: Path, text: str | None, mode: int, words: str
+) -> None:
+    if text is not None:
+        (tmp_path / "qmd").write_text(text)
+        (tmp_path / "qmd").chmod(mode)
+    program = Program((str(tmp_path / "qmd"),), env={"PATH": "/usr/bin:/bin"}, cwd="/")
+    with pytest.raises(ProgramMissing, match=words) as told:
+        program.run([], timeout_s=PATIENCE_S)
     assert told.value.hint
 
 
-def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
-    (tmp_path / "qmd").write_text("not a program")
-    with pytest.raises(ProgramMissing, match="may run"):
-        Program((str(tmp_path / "qmd"),), env={}, cwd="/").run([], timeout_s=1)
-    (tmp_path / "qmd").chmod(0o755)
-    with pytest.raises(ProgramMissing, match="cannot be started"):
-        Program((str(tmp_path / "qmd"),), env={}, cwd="/").run([], timeout_s=1)
-
-
-def test_a_script_whose_interpreter_is_missing_is_a_missing_program(tmp_path: Path) -> None:
-    (tmp_path / "qmd").write_text("#!/usr/bin/env node-that-is-not-there\n")
-    (tmp_path / "qmd").chmod(0o755)
-    with pytest.raises(ProgramMissing, match="node-that-is-not-there"):
-        Program((str(tmp_path / "qmd"),), env={"PATH": "/usr/bin:/bin"}, cwd="/").run([], timeout_s=PATIENCE_S)
+def test_a_setting_without_a_program_is_told() -> None:
+    with pytest.raises(ProgramMissing, match="No command is set") as told:
+        Program(("",), env={}, cwd="/").run([], timeout_s=1)
+    assert told.value.hint
 
 
 def test_a_question_with_a_null_character_is_refused(fake_qmd: FakeQmd) -> None:
@@ -115,40 +114,23 @@ def test_it_ends_when_it_is_to_stop(fake_qmd: FakeQmd) -> None:
     assert until(lambda: not any(runs(number) for number in fake_qmd.hanging + fake_qmd.children))
 
 
-def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
-    errors: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            work()
-        except BackendUnavailable as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    return thread, errors
-
-
 def test_closing_kills_all_that_runs_and_lets_nothing_begin(fake_qmd: FakeQmd) -> None:
     fake_qmd.reply(hang=True)
     mark = f"mdrecall-test-{uuid.uuid4().hex}"
     program = program_of(fake_qmd, MARK=mark)
-    running = [in_thread(lambda: program.run([], timeout_s=PATIENCE_S)) for _ in range(3)]
-    assert until(lambda: len(fake_qmd.hanging) == 3)
-    program.close()
-    program.close()
-    for thread, errors in running:
-        thread.join(PATIENCE_S)
-        assert [type(error) for error in errors] == [ProgramStopped]
+    with ThreadPoolExecutor(3) as pool:
+        running = [pool.submit(program.run, [], timeout_s=PATIENCE_S) for _ in range(3)]
+        assert until(lambda: len(fake_qmd.hanging) == 3)
+        program.close()
+        program.close()
+        assert [type(each.exception(PATIENCE_S)) for each in running] == [ProgramStopped] * 3
     assert until(lambda: not marked(mark))
     with pytest.raises(ProgramStopped, match="closed"):
         program.run([], timeout_s=1)
 
 
 def test_the_telling_line_is_neither_warning_nor_trace() -> None:
-    assert (
-        find_error_line("QMD Warning: no GPU\nDocument not found: x\n\nDid you mean:\n  a.md")
-        == "Document not found: x"
-    )
+    said = "QMD Warning: no GPU\nDocument not found: x\n\nDid you mean:\n  a.md"
+    assert find_error_line(said) == "Document not found: x"
     assert find_error_line("\x1b[?25lfetch failed\n") == "fetch failed"
     assert find_error_line("") == ""
