@@ -228,12 +228,6 @@ def test_a_few_chunks_are_embedded_without_numpy_as_many_are_with_it(parts: list
     assert to_int8([without.vector]) == to_int8([with_numpy.vector])
 
 
-def test_a_long_text_is_embedded_without_numpy_as_with_it() -> None:
-    folded = fold_texts(["the walrus sleeps on the ice " * 400, "A walrus"])
-    without, (with_numpy,) = OFFLINE._embed_chunk(folded), OFFLINE._embed_numpy([folded], [Found()], [0, 2])
-    assert (without.passages, to_int8([without.vector])) == (with_numpy.passages, to_int8([with_numpy.vector]))
-
-
 ONE_NOTE = """
 import sys
 from mdrecall.embed.offline import OfflineEmbedder

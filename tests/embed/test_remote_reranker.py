@@ -55,19 +55,17 @@ def test_the_logits_of_llama_cpp_become_probabilities() -> None:
         assert reranker.name == "llama.cpp"
 
 
-def test_scores_from_0_to_1_of_llama_cpp_are_probabilities() -> None:
-    with RerankServer("llama.cpp") as server, reranking(server, model="qwen3-reranker") as reranker:
-        server.change = lambda _: {"results": [{"index": 0, "relevance_score": 0.97}]}
-        assert reranker.rerank("green tea", TEXTS[:1]) == [0.97]
-        assert reranker.name == "llama.cpp/qwen3-reranker"
-
-
-def test_a_bounded_score_just_below_0_is_0() -> None:
-    with RerankServer("jina", key=KEY) as server, reranking(server) as reranker:
-        server.change = lambda _: {
-            "results": [{"index": 0, "relevance_score": -0.07}, {"index": 1, "relevance_score": 0.4}]
-        }
-        assert reranker.rerank("green tea", TEXTS[:2]) == [0.0, 0.4]
+@pytest.mark.parametrize(
+    ("kind", "model", "said", "score"),
+    [("llama.cpp", "qwen3-reranker", 0.97, 0.97), ("jina", "v3", 0.4, 0.4), ("jina", "v3", -0.07, 0.0)],
+)
+def test_a_score_from_0_to_1_is_a_probability_and_one_just_below_is_0(
+    kind: str, model: str, said: float, score: float
+) -> None:
+    with RerankServer(kind, key=KEY) as server, reranking(server, model=model) as reranker:
+        server.change = lambda _: {"results": [{"index": 0, "relevance_score": said}]}
+        assert reranker.rerank("green tea", TEXTS[:1]) == [score]
+        assert reranker.name == f"{kind}/{model}"
 
 
 @pytest.mark.parametrize("logit", [-1e308, -800.0, 0.0, 800.0, 1e308])
@@ -108,28 +106,21 @@ def _row(**changes: object) -> dict[str, object]:
     return {"index": 0, "relevance_score": 0.5, **changes}
 
 
-WRONG: list[tuple[Any, str]] = [
-    ([_row(index=3)], "an index that is not one of 3 texts"),
-    ([_row(index=-1)], "an index that is not one of 3 texts"),
-    ([_row(index="0")], "an index that is not one of 3 texts"),
-    ([_row(index=True)], "an index that is not one of 3 texts"),
-    ([{"relevance_score": 0.5}], "an index that is not one of 3 texts"),
-    ([_row(), _row()], "the index 0 twice"),
-    ([_row(relevance_score=math.nan)], "a score that is not a finite number"),
-    ([_row(relevance_score=math.inf)], "a score that is not a finite number"),
-    ([_row(relevance_score="0.5")], "a score that is not a finite number"),
-    ([_row(relevance_score=None)], "a score that is not a finite number"),
-    ([{"index": 0}], "a score that is not a finite number"),
-    ([], "no scores"),
-    ({}, "no list of results"),
-    (["0.5"], "no list of results"),
-]
-
-
-@pytest.mark.parametrize(("rows", "problem"), WRONG)
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        *((_row(index=index), "an index that is not one of 3 texts") for index in (3, -1, "0", True, None)),
+        *((_row(relevance_score=score), "not a finite number") for score in (math.nan, math.inf, "0.5", None)),
+        ((_row(), _row()), "the index 0 twice"),
+        ((), "no scores"),
+        ({}, "no list of results"),
+        ("0.5", "no list of results"),
+    ],
+)
 def test_a_wrong_answer_is_refused_as_a_whole(rows: Any, problem: str) -> None:
+    found = rows if rows == {} else [*rows] if isinstance(rows, tuple) else [rows]
     with RerankServer("cohere", key=KEY) as server, reranking(server) as reranker:
-        server.change = lambda _: {"results": rows}
+        server.change = lambda _: {"results": found}
         with pytest.raises(WrongAnswer, match=problem):
             reranker.rerank("green tea", TEXTS)
 
@@ -141,13 +132,6 @@ def test_what_is_no_answer_of_a_rerank_api_is_refused(answer: bytes) -> None:
         with pytest.raises(WrongAnswer) as found:
             reranker.rerank("green tea", TEXTS)
         assert found.value.hint == "Check mdrecall.rerank.baseUrl and mdrecall.rerank.model (rerank-v3.5)."
-
-
-def test_an_error_with_status_200_is_told() -> None:
-    with RerankServer("jina", key=KEY) as server, reranking(server) as reranker:
-        server.change = lambda _: {"error": {"message": "the model is loading"}}
-        with pytest.raises(WrongAnswer, match="the model is loading"):
-            reranker.rerank("green tea", TEXTS)
 
 
 def test_a_refused_key_is_told_without_the_key() -> None:
@@ -175,31 +159,11 @@ def test_a_status_that_may_pass_is_tried_once_more(status: int, error: type[Reca
         assert "memorySearch" not in message_with_hint(found.value)
 
 
-def test_a_redirect_is_not_followed() -> None:
-    with (
-        RerankServer("cohere", key=KEY) as other,
-        RerankServer("cohere", key=KEY) as server,
-        reranking(server) as reranker,
-    ):
-        for url in (other.url, server.url):
-            server.location = f"{url}/rerank?moved"
-            with pytest.raises(WrongAnswer, match="where nothing is sent"):
-                reranker.rerank("green tea", TEXTS)
-        assert (len(server.asked), other.asked) == (2, [])
-
-
 def test_a_server_that_does_not_answer_in_time_is_told() -> None:
     with RerankServer("cohere", key=KEY) as server, reranking(server, timeout_s=0.2) as reranker:
         server.hold.clear()
         with pytest.raises(EmbedderUnavailable, match="did not answer in time"):
             reranker.rerank("green tea", TEXTS)
-
-
-def test_a_server_that_is_not_there_is_told() -> None:
-    with RerankServer("llama.cpp") as server:
-        pass
-    with reranking(server) as reranker, pytest.raises(EmbedderUnavailable, match="cannot be reached"):
-        reranker.rerank("green tea", TEXTS)
 
 
 @pytest.mark.parametrize(
