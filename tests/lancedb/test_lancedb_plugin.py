@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from mdrecall.config.load import Loaded, load
 from mdrecall.errors import ConfigError, KeyRefused, PluginError
 from mdrecall.extras.lancedb.plugin import database_uri, has_own_embedder, make_embedder
+from mdrecall.extras.lancedb.table import PLUGIN
 from mdrecall.plugins import open_slot
 from tests.conftest import Workspace
 from tests.providers.server import KEY, ProviderServer
@@ -56,10 +58,6 @@ def test_a_sub_agent_has_no_tools(configured: Configure) -> None:
     assert (slot.plugin, slot.toolset.names) == ("memory-lancedb", ())
 
 
-def test_the_place_follows_the_state_folder(configured: Configure, workspace: Workspace) -> None:
-    assert database_uri(configured()) == str(workspace.state / "memory" / "lancedb")
-
-
 @pytest.mark.parametrize(
     ("path", "found"),
     [
@@ -85,33 +83,46 @@ def test_a_variable_that_is_not_set_is_told(configured: Configure) -> None:
     assert [(found.level, "NOWHERE" in found.problem) for found in slot.diagnostics] == [("error", True)]
 
 
-def test_without_a_word_about_embedding_the_embedder_of_the_notes_is_used(configured: Configure) -> None:
-    loaded = configured({"autoCapture": True})
-    assert not has_own_embedder(loaded)
-    assert make_embedder(loaded).provider == "offline"
-
-
-def test_a_key_makes_it_openai_as_in_openclaw(configured: Configure) -> None:
-    loaded = configured({"embedding": {"apiKey": "${MY_KEY}", "dimensions": 512}}, MY_KEY="sk-test-1")
-    embedder = make_embedder(loaded)
-    assert (embedder.provider, embedder.model) == ("openai", "text-embedding-3-small")
-    assert has_own_embedder(loaded)
+@pytest.mark.parametrize(
+    ("embedding", "provider", "model"),
+    [
+        ({}, "offline", ""),  # the embedder of the notes
+        ({"apiKey": "${MY_KEY}", "dimensions": 512}, "openai", "text-embedding-3-small"),  # as in OpenClaw
+        ({"baseUrl": "http://127.0.0.1:9/v1", "model": "m"}, "openai-compatible", "m"),
+        ({"provider": "openai", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}, "openai-compatible", "m"),
+        ({"provider": "ollama", "model": "mxbai-embed-large"}, "ollama", "mxbai-embed-large"),
+        ({"provider": "lmstudio", "model": "m"}, "openai-compatible", "m"),
+        ({"provider": "offline"}, "offline", ""),
+    ],
+)
+def test_what_is_said_about_embedding_makes_the_embedder(
+    configured: Configure, embedding: dict[str, Any], provider: str, model: str
+) -> None:
+    config = {"embedding": embedding} if embedding else {"autoCapture": True}
+    loaded = configured(config, MY_KEY="sk-test-1", OPENAI_API_KEY="sk-hush")
+    with closing(make_embedder(loaded)) as embedder:
+        assert embedder.provider == provider
+        if provider != "offline":
+            assert embedder.model == model
+        if "baseUrl" in embedding:
+            assert embedder.traits.host == "127.0.0.1:9"
+    assert has_own_embedder(loaded) == bool(embedding)
     assert "sk-test-1" not in repr(loaded.settings)
-    embedder.close()
 
 
-def test_an_address_of_ones_own_needs_no_key_and_gets_none_of_another(configured: Configure) -> None:
-    config = {"embedding": {"baseUrl": "http://127.0.0.1:9/v1", "model": "m"}}
-    embedder = make_embedder(configured(config, OPENAI_API_KEY="sk-hush"))
-    assert (embedder.provider, embedder.model, embedder.traits.host) == ("openai-compatible", "m", "127.0.0.1:9")
-    embedder.close()
-
-
-def test_a_missing_key_is_told_with_the_name_of_the_setting(configured: Configure) -> None:
-    with pytest.raises(KeyRefused, match=r"plugins\.entries\.memory-lancedb\.config\.embedding\.apiKey refers to"):
-        make_embedder(configured({"embedding": {"apiKey": "${NOT_SET}"}}))
-    with pytest.raises(KeyRefused, match="There is no API key for openai"):
-        make_embedder(configured({"embedding": {"model": "text-embedding-3-large"}}))
+@pytest.mark.parametrize(
+    ("embedding", "error", "words"),
+    [
+        ({"apiKey": "${NOT_SET}"}, KeyRefused, rf"plugins\.entries\.{PLUGIN}\.config\.embedding\.apiKey refers to"),
+        ({"model": "text-embedding-3-large"}, KeyRefused, "There is no API key for openai"),
+        ({"provider": "bedrock"}, PluginError, "cannot use the provider 'bedrock'"),
+    ],
+)
+def test_a_missing_key_and_a_provider_that_cannot_be_used_are_told(
+    configured: Configure, embedding: dict[str, str], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        make_embedder(configured({"embedding": embedding}))
 
 
 def test_a_server_embeds_each_memory_once_and_is_asked_only_when_needed(configured: Configure) -> None:
@@ -173,21 +184,3 @@ def test_a_phrase_of_the_user_makes_a_message_a_memory(configured: Configure) ->
         slot.hooks.agent_end(said, True, "agent:main:main")
         assert slot.toolset.call("memory_recall", {"query": "when does the boat leave?"}).details["count"] == count
         slot.close()
-
-
-@pytest.mark.parametrize(
-    ("embedding", "provider"),
-    [
-        ({"provider": "ollama", "baseUrl": "http://127.0.0.1:9", "model": "mxbai-embed-large"}, "ollama"),
-        ({"provider": "openai", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}, "openai-compatible"),
-        ({"provider": "lmstudio", "model": "m"}, "openai-compatible"),
-        ({"provider": "offline"}, "offline"),
-    ],
-)
-def test_the_plugin_may_name_its_provider(configured: Configure, embedding: dict[str, str], provider: str) -> None:
-    assert make_embedder(configured({"embedding": embedding})).provider == provider
-
-
-def test_a_provider_that_cannot_be_used_is_named(configured: Configure) -> None:
-    with pytest.raises(PluginError, match="cannot use the provider 'bedrock'"):
-        make_embedder(configured({"embedding": {"provider": "bedrock"}}))

@@ -39,10 +39,6 @@ def test_no_agent_sees_the_memories_of_another_however_close(database: LtmDataba
     assert [row.id for row in main.list_all()] == [mine.id]
     assert len(main.list_all(all_agents=True)) == 9
     assert main.counts()["otherAgents"] == 8
-
-
-def test_an_agent_with_a_quote_in_its_name_is_only_a_name(database: LtmDatabase) -> None:
-    database.memories().store("I prefer tea")
     assert database.memories("x' OR '1'='1").list_all() == []
 
 
@@ -71,10 +67,9 @@ def test_a_fact_that_differs_in_a_word_is_kept_and_the_other_is_named(
 def test_the_later_expiry_of_two_that_say_the_same_holds(database: LtmDatabase) -> None:
     memories = database.memories()
     memories.store("The meeting room is closed", ttl_ms=DAY_MS)
-    assert (
-        memories.store("The meeting room is closed", ttl_ms=2 * DAY_MS).row.expires_ms == database.clock() + 2 * DAY_MS
-    )
-    assert memories.store("the meeting room is closed", ttl_ms=1).row.expires_ms == database.clock() + 2 * DAY_MS
+    for ttl_ms in (2 * DAY_MS, 1):
+        row = memories.store("the meeting room is closed", ttl_ms=ttl_ms).row
+        assert row.expires_ms == database.clock() + 2 * DAY_MS
     assert memories.store("The meeting room is closed").row.expires_ms is None
     database.clock.now_ms += 3 * DAY_MS
     assert texts(memories, "is the meeting room closed?") == ["The meeting room is closed"]

@@ -92,15 +92,12 @@ def test_none_is_nothing_to_tell_of(configured: Configure) -> None:
     assert (slot.plugin, slot.toolset.names, slot.diagnostics) == ("", (), ())
 
 
-def test_an_unknown_plugin_is_a_warning_with_the_way_out(configured: Configure) -> None:
+def test_an_unknown_plugin_is_a_warning_with_the_way_out_and_a_mistyped_one_is_guessed(configured: Configure) -> None:
     plugin, (found,) = diagnose(configured("memory-nowhere"))
     assert (plugin, found.level) == ("memory-nowhere", "warning")
     assert "names memory-nowhere, which is not installed" in found.problem
     assert "memory-core, memory-lancedb" in found.problem
     assert found.hint == "Correct the name."
-
-
-def test_a_mistyped_plugin_is_guessed(configured: Configure) -> None:
     _, (found,) = diagnose(configured("memory-lancdb"))
     assert "did you mean memory-lancedb?" in found.problem
 
