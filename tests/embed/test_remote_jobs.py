@@ -11,9 +11,8 @@ from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.jobs import BatchApi, batch_api_for
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.errors import KeyRefused, NotThere, WrongAnswer
-from mdrecall.types.documents import Embedding, EmbedInput, JobState, Secret
+from mdrecall.types.documents import EmbedInput, JobState, Secret
 from tests.providers import faults
-from tests.providers.batch import Plan
 from tests.providers.multipart import parts
 from tests.providers.server import Kind, ProviderServer
 from tests.providers.wire import Reply
@@ -65,13 +64,6 @@ def line(line_of: Callable[..., Line], request: pytest.FixtureRequest) -> Line:
     found = line_of(request.param)
     assert isinstance(found, Line)
     return found
-
-
-def test_some_providers_have_no_jobs(line_of: Callable[..., Line]) -> None:
-    for kind in ("mistral", "ollama", "openai-compatible"):
-        row = PROVIDERS[kind]
-        address = Endpoint(kind, "http://127.0.0.1:9")
-        assert batch_api_for(RemoteEmbedder(row, row.model or "some", address)) is None
 
 
 def test_openai_gets_whole_requests_and_24_hours(line_of: Callable[..., Line]) -> None:
@@ -126,24 +118,6 @@ def test_a_file_says_whose_it_is(line: Line) -> None:
     else:
         assert [(part.name, part.filename) for part in found][1:] == [("file", "memory-embeddings.tag.jsonl")]
         assert (found[0].name, found[0].content) == ("purpose", b"batch")
-
-
-def test_results_come_by_the_names_of_the_texts(line: Line) -> None:
-    line.server.batch.plan = Plan(polls_until_done=1, errors={1: "Not this one."}, errors_in_output=True)
-    state = line.api.state(line.made().id)
-    assert state.status == "done"
-    found = dict(line.api.results(state))
-    assert found["02"] == "Not this one."
-    assert isinstance(found["01"], Embedding)
-    assert len(found["01"].vector) == 16
-
-
-def test_a_job_is_known_by_its_tag_or_not_at_all(line: Line) -> None:
-    made = line.made()
-    found = line.api.find("tag", "no such file")
-    assert found
-    assert found.id == made.id
-    assert line.api.find("another", "no such file") is None
 
 
 def test_a_list_of_jobs_that_is_none_is_not_taken_for_an_empty_one(line: Line) -> None:

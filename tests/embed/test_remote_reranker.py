@@ -13,14 +13,12 @@ from mdrecall.embed.remote.reranker import RERANK_PROVIDERS, RemoteReranker
 from mdrecall.errors import (
     EmbedderUnavailable,
     InputRefused,
-    KeyRefused,
     RateLimited,
     RecallError,
     WrongAnswer,
     message_with_hint,
 )
 from mdrecall.types.documents import Secret
-from tests.embed.asking import everything_said
 from tests.providers.rerank import APIS, KEY, RerankServer
 
 TEXTS = ["the cat sat", "green tea in the morning", "tea"]
@@ -92,16 +90,6 @@ def test_each_provider_is_asked_in_its_own_way() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", APIS)
-def test_a_text_that_the_answer_leaves_out_has_no_score(kind: str) -> None:
-    with RerankServer(kind, key=KEY) as server, reranking(server) as reranker:
-        server.change = lambda answer: {server.rows_at: answer[server.rows_at][:1]}
-        first, second, third = reranker.rerank("green tea", TEXTS)
-        assert (first, third) == (None, None)
-        assert second is not None
-        assert second > 0.9
-
-
 def _row(**changes: object) -> dict[str, object]:
     return {"index": 0, "relevance_score": 0.5, **changes}
 
@@ -134,18 +122,6 @@ def test_what_is_no_answer_of_a_rerank_api_is_refused(answer: bytes) -> None:
         assert found.value.hint == "Check mdrecall.rerank.baseUrl and mdrecall.rerank.model (rerank-v3.5)."
 
 
-def test_a_refused_key_is_told_without_the_key() -> None:
-    with RerankServer("cohere", key="another") as server, reranking(server) as reranker:
-        with pytest.raises(KeyRefused) as found:
-            reranker.rerank("green tea", TEXTS)
-        assert message_with_hint(found.value) == (
-            f"cohere at {server.url.split('/')[2]} returned status 401: invalid api token ***."
-            " Check the key from COHERE_API_KEY."
-        )
-        assert KEY not in everything_said(found.value)
-        assert len(server.asked) == 1
-
-
 @pytest.mark.parametrize(
     ("status", "error", "requests"),
     [(429, RateLimited, 2), (500, EmbedderUnavailable, 2), (400, InputRefused, 1), (404, WrongAnswer, 1)],
@@ -157,13 +133,6 @@ def test_a_status_that_may_pass_is_tried_once_more(status: int, error: type[Reca
             reranker.rerank("green tea", TEXTS)
         assert len(server.asked) == requests
         assert "memorySearch" not in message_with_hint(found.value)
-
-
-def test_a_server_that_does_not_answer_in_time_is_told() -> None:
-    with RerankServer("cohere", key=KEY) as server, reranking(server, timeout_s=0.2) as reranker:
-        server.hold.clear()
-        with pytest.raises(EmbedderUnavailable, match="did not answer in time"):
-            reranker.rerank("green tea", TEXTS)
 
 
 @pytest.mark.parametrize(
