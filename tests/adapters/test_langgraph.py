@@ -410,17 +410,3 @@ def test_two_processes_lose_nothing(store: Any, workspace: Workspace) -> None:
         assert writer.returncode == 0
     assert len(store.search(("a",), limit=100)) == 41
     assert store.get(("a",), "shared").value["n"] == 19
-
-
-def test_a_graph_can_use_it(store: Any) -> None:
-    """The base class makes every method from two; each of them is called once."""
-
-    async def use() -> list[Any]:
-        await store.aput(USERS, "k", {"text": "kiln"})
-        found = await store.asearch(USERS, query="kiln")
-        listed = await store.alist_namespaces()
-        item = await store.aget(USERS, "k")
-        await store.adelete(USERS, "k")
-        return [found[0].key, listed, item.value, await store.aget(USERS, "k")]
-
-    assert asyncio.run(use()) == ["k", [USERS], {"text": "kiln"}, None]

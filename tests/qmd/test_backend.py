@@ -77,6 +77,7 @@ def test_nothing_outside_the_collections_is_ever_shown(qmd_workspace: QmdWorkspa
     found = [
         {"file": "qmd://workspace-main/memory/../../secret.md", "docid": "#1", "score": 1},
         {"file": "qmd://workspace-main/memory/link.md", "docid": "#2", "score": 1},
+        {"file": "qmd://workspace-main//etc/hostname", "docid": "#4", "score": 1},
         {"file": "qmd://other/x.md", "docid": "#3", "score": 1},
         *hits(["memory/garden.md"]),
     ]
@@ -282,12 +283,16 @@ def test_files_are_read_as_the_builtin_backend_reads_them_and_by_collection(qmd_
 def test_a_collection_outside_the_workspace_is_read_by_its_name(qmd_workspace: QmdWorkspace) -> None:
     outside = qmd_workspace.workspace.path.parent / "outside"
     outside.mkdir()
-    (outside / "plan.md").write_text("A plan.\n")
-    (outside / "plan.txt").write_text("No note.\n")
+    for name, text in (("plan.md", "A plan.\n"), ("plan.txt", "No note.\n"), ("plan.50%25 (off) #1.md", "Odd.\n")):
+        (outside / name).write_text(text)
     qmd_workspace.settings_of_qmd["paths"] = [{"path": str(outside), "name": "docs", "pattern": "plan.*"}]
     memory = qmd_workspace.memory()
     assert memory.read("qmd/docs-main/plan.md").text == "A plan.\n"
+    assert memory.read("qmd/docs-main/plan.50%25 (off) #1.md").text == "Odd.\n"
     assert memory.read(str(outside / "plan.md")).path == "qmd/docs-main/plan.md"
+    # A folder of the workspace may have the name of the prefix.
+    qmd_workspace.workspace.write("qmd/x.md", "Own.\n")
+    assert memory.read("qmd/x.md").text == "Own.\n"
     with pytest.raises(NotMarkdown):
         memory.read("qmd/docs-main/plan.txt")
 

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.extras.qmd.collections import Collection, Collections, plan_collections, sanitize_name
+from mdrecall.extras.qmd.collections import Collection, Collections, covers, plan_collections, sanitize_name
 from mdrecall.extras.qmd.process import Program
 from tests.qmd.agent_home import AgentHome, Scripted
 
@@ -193,3 +193,18 @@ def test_a_named_collection_that_nothing_covers_is_one_of_qmds(tmp_path: Path) -
         ("workspace-main", str(tmp_path / "notes"), "**/*.md"),
         ("far-main", str(tmp_path / "elsewhere"), "a*.md"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "fits"),
+    [
+        ("**/*.md", "a/b.md", True),
+        ("*.md", "a/b.md", False),
+        ("a.md,b.md", "b.md", True),
+        ("**/*.{md,txt}", "x/y.txt", True),
+        ("**/*.{md,txt}", "x/y.py", False),
+        ("**/*.md", "../x.md", False),
+    ],
+)
+def test_a_collection_covers_what_its_pattern_fits(pattern: str, inside: str, fits: bool) -> None:
+    assert covers(Collection("x", "/x", pattern, "custom"), inside) is fits

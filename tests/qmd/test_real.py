@@ -14,7 +14,7 @@ import pytest
 from mdrecall.config import settings
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
 from mdrecall.extras.qmd.mcporter import Mcporter
-from mdrecall.extras.qmd.process import WORK_DIR, Program, index_path, parse_command, require_version
+from mdrecall.extras.qmd.process import WORK_DIR, Program, index_path, parse_command
 from mdrecall.extras.qmd.search import Mode, QmdSearch
 from mdrecall.extras.qmd.session import Session
 from tests.processes import marked, until
@@ -51,14 +51,6 @@ def porter_of(agent: Agent, start_daemon: bool = True) -> Mcporter:
         settings.Mcporter()._replace(server_name="qmd", start_daemon=start_daemon),
         folder=str(agent.qmd_dir / "mcporter"),
     )
-
-
-def test_index_and_configuration_are_where_we_say(agent: Agent) -> None:
-    agent.index(fox=FOX)
-    assert os.path.getsize(index_path(str(agent.qmd_dir))) > 0
-    assert "notes:" in (agent.qmd_dir / "xdg-config" / "index.yml").read_text()
-    require_version(agent.program(), str(agent.qmd_dir / "version.json"), timeout_s=PATIENCE_S)
-    assert (agent.qmd_dir / "version.json").exists()
 
 
 def test_a_question_that_begins_with_a_dash_is_a_question(agent: Agent) -> None:
