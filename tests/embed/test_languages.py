@@ -22,7 +22,6 @@ from mdrecall.errors import ModelFileError
 from mdrecall.text.words import fold
 from mdrecall.types.documents import EmbedInput
 from tests.conftest import examples
-from training import corpus, dictionaries
 from training import languages as making
 from training.add_language import add_language
 from training.glosses import Entry, Table, make_word_file, pack_record
@@ -256,25 +255,6 @@ def test_a_word_without_end_is_no_compound(monkeypatch: pytest.MonkeyPatch) -> N
     assert embedder._languages.find("hauswand " * 3) == Found("de")
 
 
-def test_ascii_text_opens_no_word_file() -> None:
-    code = """
-import os
-from mdrecall.embed.offline import OfflineEmbedder
-made = OfflineEmbedder()
-made.embed_query("the walrus sleeps", {})
-with open("/proc/self/maps") as maps:
-    print(sum(".words" in line for line in maps))
-made.embed_query("海象在睡觉", {})
-with open("/proc/self/maps") as maps:
-    print(sum(".words" in line for line in maps))
-"""
-    if not os.path.exists("/proc/self/maps"):
-        pytest.skip("this system does not show which files are mapped")
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert shown[0] == "0"
-    assert int(shown[1]) > 0
-
-
 def test_a_file_that_the_user_added_is_read_and_changes_the_fingerprint(tmp_path: Path) -> None:
     make_file(tmp_path, [Entry("회의", ["meeting"], 5.0), Entry("예약", ["reservation"], 4.0)], KOREAN)
     with_korean = OfflineEmbedder(str(tmp_path))
@@ -361,32 +341,9 @@ print(OfflineEmbedder().translated_shares("dentist", ["周五看牙医", "汽车
 # --- making word files
 
 
-def test_the_included_files_are_compared_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("de.words", "ru.words", "common.i8"):
-        (tmp_path / name).write_bytes((WORDS / name).read_bytes())
-    assert making.compare(tmp_path, is_complete=True) == 0
-    (tmp_path / "ru.words").write_bytes((WORDS / "ru.words").read_bytes()[:-1] + b"\0")
-    (tmp_path / "common.i8").write_bytes(b"made from two languages only")
-    assert making.compare(tmp_path, is_complete=False) == 1
-    assert capsys.readouterr().out.splitlines()[-2:] == ["de.words is the same", "ru.words differs"]
-
-
 def test_the_common_direction_is_that_of_the_included_files() -> None:
     files = [WordFile(str(path)) for path in sorted(WORDS.glob("*.words"))]
     assert making.find_common(files, TABLE.rows) == (WORDS / "common.i8").read_bytes()
-
-
-def test_another_version_of_a_dictionary_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def download(command: list[str], folder: Path) -> str:
-        asked.append(command[-1])
-        return "not found"
-
-    monkeypatch.setattr(corpus, "_download", download)
-    with pytest.raises(corpus.Unavailable, match=r"edict 2021\.02\.03-1: not found"):
-        dictionaries.read_files(dictionaries.EDICT, tmp_path)
-    assert asked == ["edict=2021.02.03-1"]
 
 
 def test_the_same_dictionary_gives_the_same_bytes() -> None:

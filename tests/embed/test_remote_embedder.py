@@ -10,10 +10,10 @@ from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.engine.chunk_embedder import embed_inputs
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer
 from mdrecall.types.documents import EmbedInput, Secret
 from tests.embed.asking import Clock, address_of, asking, embed
-from tests.embed.test_remote_transport import in_thread, named
+from tests.embed.test_remote_transport import named
 from tests.providers import faults
 from tests.providers.faults import Fault, Script
 from tests.providers.limits import Limits
@@ -42,6 +42,21 @@ def test_texts_become_vectors_in_their_order(kind: Kind) -> None:
         assert server.embedded_texts() == sent
         assert [numbers(each) for each in found] == [plain(text) for text in sent]
         assert embedder.dimensions == 8
+
+
+LENGTHS: dict[Kind, str] = {
+    **dict.fromkeys(("openai", "openai-compatible", "ollama"), "dimensions"),
+    **dict.fromkeys(("voyage", "mistral"), "output_dimension"),
+    "gemini": "outputDimensionality",
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), LENGTHS.items())
+def test_the_length_of_vectors_is_asked_for_by_the_providers_name(kind: Kind, name: str) -> None:
+    with ProviderServer(kind) as server, asking(server, dimensions=5) as embedder:
+        assert len(embed(embedder, "one")[0]) == 20
+        body = server.requests[0].body
+    assert (body["requests"][0] if kind == "gemini" else body)[name] == 5
 
 
 def test_a_query_and_a_passage_are_asked_for_as_the_provider_has_it() -> None:
@@ -79,24 +94,6 @@ def test_configured_input_types_are_sent(kind: Kind) -> None:
         embedder.embed_query("two", {})
         sent = [(request.body["input"], request.body["input_type"]) for request in server.requests]
         assert sent == [(["one"], "note"), (["two"], "ask")]
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("openai", "dimensions"),
-        ("openai-compatible", "dimensions"),
-        ("voyage", "output_dimension"),
-        ("mistral", "output_dimension"),
-        ("gemini", "outputDimensionality"),
-        ("ollama", "dimensions"),
-    ],
-)
-def test_the_length_of_vectors_is_asked_for_by_the_providers_name(kind: Kind, name: str) -> None:
-    with ProviderServer(kind) as server, asking(server, dimensions=5) as embedder:
-        assert len(embed(embedder, "one")[0]) == 20
-        body = server.requests[0].body
-    assert (body["requests"][0] if kind == "gemini" else body)[name] == 5
 
 
 @pytest.mark.parametrize(
@@ -269,15 +266,3 @@ def test_a_query_is_asked_twice_again_and_no_more(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(EmbedderUnavailable):
             embedder.embed_query("one", {})
         assert (len(server.requests), clock.slept) == (3, [0.1, 0.2])
-
-
-def test_an_interrupt_ends_an_embedder_that_hangs_and_it_can_be_used_again() -> None:
-    with ProviderServer("openai", dimensions=8, faults=Script([faults.hang()])) as server, asking(server) as embedder:
-        hanging = in_thread(lambda: embed(embedder, "one"))
-        server.wait_for(1)
-        embedder.interrupt()
-        found = hanging()
-        assert isinstance(found, EmbedderUnavailable)
-        assert "memory is closing" in message_with_hint(found)
-        embedder.close()
-        assert len(embed(embedder, "one")) == 1

@@ -33,9 +33,7 @@ def find_docs() -> Path:
 def list_examples() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every example of a configuration in the documentation, with its place."""
     for page in sorted(find_docs().rglob("*.md")):
-        for number, block in enumerate(
-            re.findall(r"^[ \t]*```json5?[^\n]*\n(.*?)^[ \t]*```", page.read_text(), re.M | re.S)
-        ):
+        for number, block in enumerate(BLOCK.findall(page.read_text())):
             try:
                 values = pyjson5.decode(block)
             except pyjson5.Json5Exception:

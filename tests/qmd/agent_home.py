@@ -2,7 +2,6 @@
 
 import json
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -20,7 +19,6 @@ from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.types.sync import Stop, never
 from tests.qmd.real import Tools, node_of
 
-PATIENCE_S = 20
 Reply = str | BackendUnavailable | Callable[[Stop], str]
 
 
@@ -142,13 +140,3 @@ class AgentHome:
         collections = more.pop("collections", None) or self.collections(program)
         export = more.pop("export", None)
         return IndexUpdate(program, collections, export, state_dir=str(self.state_dir), timeout_s=30, **more)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until another thread has got so far."""
-    pause = threading.Event()
-    for _ in range(PATIENCE_S * 100):
-        if holds():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never came to that")

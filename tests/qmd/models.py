@@ -58,13 +58,10 @@ def _speaker() -> bytes:
     """A model without attention: the next token follows from the last one alone, along one chain to the end."""
     numbers = {token: number for number, token in enumerate(_VOCABULARY)}
     chain = [numbers["lex"], numbers[":"], numbers["\u2581a"], _NEWLINE, _END]
-    directions = dict.fromkeys(range(len(_VOCABULARY)), 0) | {
-        number: agent_home for agent_home, number in enumerate(chain[:-1], start=1)
-    }
-    following = dict(enumerate(chain))
-    embedding = [_direction(directions[number]) for number in range(len(_VOCABULARY))]
-    wanted = {number: agent_home for agent_home, number in following.items()}
-    output = [_direction(wanted[number], 8.0) if number in wanted else [0.0] * _SIZE for number in range(len(numbers))]
+    everything = range(len(_VOCABULARY))
+    # A token of the chain points in a direction of its own, any other one in the first; there lies the one to follow.
+    embedding = [_direction(chain.index(token) + 1 if token in chain[:-1] else 0) for token in everything]
+    output = [_direction(chain.index(token), 8.0) if token in chain else [0.0] * _SIZE for token in everything]
     tensors = {
         "token_embd.weight": _rows(embedding),
         "output.weight": _rows(output),
@@ -104,8 +101,8 @@ def _entries() -> Mapping[str, bytes]:
     }
 
 
-def _direction(agent_home: int, length: float = 1.0) -> list[float]:
-    return [length if number == agent_home else 0.0 for number in range(_SIZE)]
+def _direction(place: int, length: float = 1.0) -> list[float]:
+    return [length if number == place else 0.0 for number in range(_SIZE)]
 
 
 def _rows(rows: list[list[float]]) -> Tensor:

@@ -132,14 +132,3 @@ def hits(names: Iterable[str]) -> list[dict[str, Any]]:
         found.append({"docid": f"#{rank:06x}", "score": 1 / rank, "file": f"qmd://{collection}/{path}", "line": 1,
                       "title": path, "snippet": snippet})  # fmt: skip
     return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -8,8 +8,6 @@ import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramUnreadable
 from mdrecall.extras.qmd.database import QmdDatabase
-from mdrecall.extras.qmd.process import Program
-from tests.qmd.agent_home import AgentHome
 
 SCHEMA = """
 CREATE TABLE documents(id INTEGER PRIMARY KEY, collection TEXT, path TEXT, title TEXT, hash TEXT, created_at TEXT,
@@ -79,20 +77,3 @@ def test_a_damaged_index_is_told_as_such(path: Path, writer: apsw.Connection) ->
     path.write_bytes(b"no database at all" * 100)
     with pytest.raises(ProgramUnreadable, match="not a database"):
         QmdDatabase(str(path)).check()
-
-
-def test_the_real_index_is_understood_also_while_another_process_writes_to_it(
-    agent_home: AgentHome, qmd: Program
-) -> None:
-    agent_home.note("memory/deep/tea.md", "# Tea\nassam in the morning\n")
-    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "notes"}])
-    agent_home.collections(qmd).ensure()
-    db = apsw.Connection(agent_home.database.path)
-    db.execute("BEGIN IMMEDIATE; INSERT INTO store_config VALUES('x', 'y')")
-    try:
-        database = agent_home.database
-        assert database.collections() == {"notes-main": (str(agent_home.workspace / "memory"), "**/*.md")}
-        assert database.counts() == {"notes-main": 1}
-        assert database.count_unembedded() == 1
-    finally:
-        db.close()

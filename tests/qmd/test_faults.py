@@ -8,8 +8,8 @@ import pytest
 
 from mdrecall.memory import Memory
 from mdrecall.types.search import SearchAnswer
-from tests.processes import PATIENCE_S, holding, until
-from tests.qmd.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits, is_alive
+from tests.processes import PATIENCE_S, holding, runs, until
+from tests.qmd.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits
 
 Fault = Callable[[QmdWorkspace], object]
 
@@ -91,7 +91,7 @@ def from_builtin(answer: SearchAnswer) -> str:
 
 
 def leftovers(qmd_workspace: QmdWorkspace) -> list[int]:
-    return [pid for pid in (*qmd_workspace.qmd.hanging, *qmd_workspace.qmd.children) if is_alive(pid)]
+    return [pid for pid in (*qmd_workspace.qmd.hanging, *qmd_workspace.qmd.children) if runs(pid)]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

@@ -132,23 +132,3 @@ def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(agent_home: AgentHome, 
     assert [issue.path for issue in issues] == [str(path)]
     assert Path(f"{path}.damaged-1").exists()
     assert agent_home.database.counts() == {"n-main": 40}
-
-
-def test_the_real_qmd_finds_its_index_locked_and_later_not(agent_home: AgentHome, qmd: Program) -> None:
-    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-    agent_home.note("memory/a.md", "# A\n")
-    run(agent_home.update(qmd))
-    agent_home.note("memory/b.md", "# B\n")
-    db = apsw.Connection(agent_home.database.path)
-    db.execute("BEGIN IMMEDIATE")
-
-    def give_way(_: float) -> None:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-    update = agent_home.update(qmd, pause=give_way)
-    with pytest.raises(ProgramBusy):
-        run(update)
-    assert run(update, patient=True) == ("", ())
-    db.close()
-    assert agent_home.database.counts() == {"n-main": 2}

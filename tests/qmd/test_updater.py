@@ -13,7 +13,8 @@ from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, P
 from mdrecall.extras.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.locks import FileLock
 from mdrecall.types.sync import Stop
-from tests.qmd.agent_home import PATIENCE_S, AgentHome, Scripted, until
+from tests.processes import PATIENCE_S, until
+from tests.qmd.agent_home import AgentHome, Scripted
 from tests.qmd.real import Tools
 
 NEVER = QmdUpdate()._replace(interval=0, on_boot=False)
@@ -113,7 +114,7 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
         assert updater.status()["updating"]
         later = pool.submit(updater.run, "manual", force=True)
         joined = pool.submit(updater.run, "search")
-        until(lambda: updater._flight.callers == 3)
+        assert until(lambda: updater._flight.callers == 3)
         go.set()
         assert joined.result(PATIENCE_S) is first.result(PATIENCE_S)
         assert later.result(PATIENCE_S) is not first.result(PATIENCE_S)
@@ -205,7 +206,7 @@ def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
     updater.start()
     assert both.acquire(timeout=PATIENCE_S)
     for number in range(2):
-        until(lambda: not updater.is_updating)
+        assert until(lambda: not updater.is_updating)
         assert not both.acquire(timeout=0.1)
         world.agent_home.note(f"memory/{number}.md", "# New")
         assert both.acquire(timeout=PATIENCE_S)
@@ -220,7 +221,7 @@ def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: Wo
     assert begun.wait(PATIENCE_S)
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(updater.run, "manual", force=True)
-        until(lambda: updater._flight.callers == 2)
+        assert until(lambda: updater._flight.callers == 2)
         updater.close()
         updater.close()
         assert later.result(PATIENCE_S).skipped == "closed"
