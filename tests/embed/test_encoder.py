@@ -143,18 +143,12 @@ print(embedder.model, embedder.dimensions, len(embedder.fingerprint), "numpy" in
     assert ran.stdout.split() == [NAME, str(DIMENSIONS), "66", "False"]
 
 
-def test_a_closed_embedder_loads_its_weights_again(embedder: EncoderEmbedder) -> None:
-    before = embedder.embed_query("brakes", {})
-    embedder.close()
-    embedder.close()
-    assert embedder.embed_query("brakes", {}) == before
-
-
 def test_an_interrupted_embedder_stops_until_it_is_closed(embedder: EncoderEmbedder) -> None:
     before = embedder.embed_query("brakes", {})
     embedder.interrupt()
     with pytest.raises(EmbedderUnavailable, match="interrupted because the memory is closing"):
         embedder.embed_chunks([EmbedInput("Bike", NOTE)])
+    embedder.close()
     embedder.close()
     assert embedder.embed_query("brakes", {}) == before
 

@@ -61,12 +61,6 @@ def test_it_says_what_it_is_before_anything_is_loaded(cache: str) -> None:
     assert not Path(cache).exists()
 
 
-def test_after_prepare_the_dimensions_are_known(local: GgufEmbedder) -> None:
-    local.prepare()
-    assert local.dimensions == 32
-    assert len(local.embed_query("cat")) == 4 * 32
-
-
 def test_every_text_has_a_vector_of_unit_length(local: GgufEmbedder) -> None:
     for vector in embedded(local, *TEXTS):
         assert math.hypot(*floats(vector)) == pytest.approx(1, abs=1e-6)

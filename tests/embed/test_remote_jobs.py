@@ -10,7 +10,7 @@ from mdrecall.embed.remote.client import Endpoint
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.jobs import BatchApi, batch_api_for
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.errors import KeyRefused, NotThere, WrongAnswer
+from mdrecall.errors import KeyRefused, WrongAnswer
 from mdrecall.types.documents import EmbedInput, JobState, Secret
 from tests.providers import faults
 from tests.providers.multipart import parts
@@ -127,17 +127,6 @@ def test_a_list_of_jobs_that_is_none_is_not_taken_for_an_empty_one(line: Line) -
     for _ in bodies:
         with pytest.raises(WrongAnswer, match="it has no list of jobs"):
             line.api.find("tag", "")
-
-
-def test_what_is_not_there_is_told_apart_from_what_is_spoiled(line: Line) -> None:
-    with pytest.raises(NotThere):
-        line.api.state("none")
-    job = line.made().id
-    line.server.faults.add(faults.html_200(), faults.wrong_shape())
-    for _ in range(2):
-        with pytest.raises(WrongAnswer) as spoiled:
-            line.api.state(job)
-        assert not isinstance(spoiled.value, NotThere)
 
 
 @pytest.mark.parametrize("ask", ["upload", "create", "find", "state", "cancel"])

@@ -207,14 +207,6 @@ def test_an_embedder_whose_range_is_unknown_is_measured_by_what_is_stored(databa
     assert texts(memories, "where is the deploy key?") == ["The deploy key lives in the vault"]
 
 
-def test_everything_is_listed_the_newest_first(database: LtmDatabase) -> None:
-    memories = database.memories()
-    for text in ("one apple", "two pears", "three plums"):
-        database.clock.now_ms += 1
-        memories.store(text)
-    assert [row.text for row in memories.list_all()] == ["three plums", "two pears", "one apple"]
-
-
 def test_an_id_may_be_named_by_its_beginning(database: LtmDatabase) -> None:
     memories = database.memories()
     row = memories.store("I prefer tea").row

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,12 +122,22 @@ def test_a_transcript_that_was_written_anew_is_read_anew(world: World, same_size
     assert "aaaa" not in world.files()["one.md"]
 
 
-def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_file_that_somebody_changed_is_written_anew_and_no_link_is_written_through(
+    world: World, is_link: bool
+) -> None:
     world.agent_home.say("one", "a")
     world.export().run()
-    (world.folder / "one.md").write_text("# Session one\n\nsomething else\n")
+    file, victim = world.folder / "one.md", world.agent_home.home / "victim.md"
+    victim.write_text("# Session one\n\nprecious\n")
+    file.unlink()
+    if is_link:
+        file.symlink_to(victim)
+    else:
+        file.write_text("# Session one\n\nsomething else\n")
     assert world.export().run() == []
-    assert world.files()["one.md"] == "# Session one\n\nUser: a\n"
+    assert (world.files()["one.md"], file.is_symlink()) == ("# Session one\n\nUser: a\n", False)
+    assert victim.read_text() == "# Session one\n\nprecious\n"
 
 
 def test_another_way_of_masking_masks_everything_anew(world: World) -> None:
@@ -213,34 +224,19 @@ def test_a_file_that_is_not_from_a_transcript_is_not_overwritten(world: World) -
     assert world.files() == {"one.md": "my own", "two.md": "# Session two\n\nUser: b\n"}
 
 
-def test_one_that_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) -> None:
+def test_what_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) -> None:
     world.agent_home.say("one", "a")
     world.agent_home.say("two", "b")
     (world.folder / "one.md").mkdir(parents=True)
-    report = world.export().run()
+    assert [issue.path for issue in world.export().run()] == ["sessions/one.jsonl"]
     assert (world.folder / "two.md").is_file()
-    assert [issue.path for issue in report] == ["sessions/one.jsonl"]
-
-
-def test_a_folder_in_which_nothing_can_be_kept_is_told_by_its_name(world: World) -> None:
-    world.agent_home.say("one", "a")
-    world.agent_home.state_dir.parent.mkdir(parents=True)
-    world.agent_home.state_dir.write_text("in the way")
-    (issue,) = world.export().run()
-    assert issue.path == str(world.folder / "one.md")
-    assert world.files() == {}
-
-
-def test_a_link_in_place_of_a_file_is_not_written_through(world: World) -> None:
-    world.agent_home.say("one", "a")
-    world.export().run()
-    victim = world.agent_home.home / "victim.md"
-    victim.write_text("precious")
-    (world.folder / "one.md").unlink()
-    (world.folder / "one.md").symlink_to(victim)
-    world.export().run()
-    assert victim.read_text() == "precious"
-    assert not (world.folder / "one.md").is_symlink()
+    # Where nothing can be noted down, nothing is exported.
+    (world.folder / "two.md").unlink()
+    state = world.agent_home.state_dir
+    shutil.rmtree(state)
+    state.write_text("in the way")
+    assert str(world.folder / "two.md") in [issue.path for issue in world.export().run()]
+    assert [path.name for path in world.folder.iterdir()] == ["one.md"]
 
 
 def test_an_export_can_be_stopped_and_taken_up_again(world: World) -> None:

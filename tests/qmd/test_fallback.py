@@ -1,6 +1,5 @@
 """A backend with a fallback."""
 
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,7 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
 )
-from mdrecall.memory import Memory
 from mdrecall.types.search import SearchAnswer, SearchRequest
-from tests.conftest import Workspace
 from tests.engine.fake_backend import FakeBackend, status_of
 from tests.processes import until
 
@@ -233,25 +230,3 @@ def test_both_are_closed_if_they_were_opened(desk: Desk) -> None:
     backend.close()
     backend.close()
     assert desk.builtin.closed == 1
-
-
-@pytest.mark.parametrize(("one_shot", "limit"), [(False, 5), (True, 1)])
-def test_searches_with_qmd_missing_start_few_threads(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, one_shot: bool, limit: int
-) -> None:
-    workspace.write("memory/a.md", "walrus")
-    workspace.configure(json.dumps({"memory": {"backend": "qmd", "qmd": {"command": "no-such-qmd"}}}))
-    started: list[str] = []
-    start = threading.Thread.start
-
-    def count(thread: threading.Thread) -> None:
-        started.append(thread.name)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", count)
-    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
-        for _ in range(3):
-            answer = memory.search("walrus", mode="keyword")
-            assert answer.answered_for is not None
-            assert [result.path for result in answer] == ["memory/a.md"]
-    assert len(started) <= limit, started
