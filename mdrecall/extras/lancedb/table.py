@@ -75,10 +75,7 @@ class Table:
 
     def dimensions(self) -> int:
         """Return the length of the stored vectors; 0 if there are none."""
-        table = self._open()
-        if table is None or not self._try(lambda: table.count_rows(), "read"):
-            return 0
-        return _length(table)
+        return self._use(lambda table: _length(table) if table.count_rows() else 0, "read", missing=0)
 
     def put(self, rows: Sequence[tuple[Row, bytes]]) -> None:
         """Write memories with their vectors; one with the same id is replaced."""
@@ -102,60 +99,44 @@ class Table:
 
     def update(self, where: str, values: Mapping[str, Any]) -> None:
         with self.writing():
-            if (table := self._open()) is not None:
-                self._try(lambda: table.update(where=where, values=dict(values)), "written to")
+            self._use(lambda table: table.update(where=where, values=dict(values)), "written to", missing=None)
 
     def delete(self, where: str) -> int:
         """Delete the rows that meet a condition, from the disk too; return how many there were."""
         with self.writing():
-            table = self._open()
-            count = self.count(where)
-            if table is None or not count:
-                return 0
-            self._try(lambda: table.delete(where), "written to")
-            self.compact()
+            if count := self.count(where):
+                self._use(lambda table: table.delete(where), "written to", missing=None)
+                self.compact()
             return count
 
     def nearest(self, vector: bytes, where: str, limit: int) -> list[tuple[Row, float]]:
         """Return the rows closest to a vector among those that meet a condition, with their cosines."""
         import numpy
 
-        table = self._open()
-        if table is None or not self.dimensions():
+        if not self.dimensions():
             return []
         asked = numpy.frombuffer(vector, dtype="<f4")
 
-        def ask() -> list[dict[str, Any]]:
+        def ask(table: Any) -> Any:
             query = table.search(asked, vector_column_name="vector").distance_type("cosine")
-            query = query.where(where, prefilter=True).select([*_COLUMNS, "_distance"]).limit(limit)
-            found: list[dict[str, Any]] = query.to_list()
-            return found
+            return query.where(where, prefilter=True).select([*_COLUMNS, "_distance"]).limit(limit).to_list()
 
-        return [(_row(entry), 1.0 - float(entry["_distance"])) for entry in self._try(ask, "searched")]
+        found: list[dict[str, Any]] = self._use(ask, "searched", missing=[])
+        return [(_row(entry), 1.0 - float(entry["_distance"])) for entry in found]
 
     def rows(self, where: str, limit: int = _MAX_ROWS) -> list[Row]:
         """Return the rows that meet a condition, in no order."""
-        table = self._open()
-        if table is None:
-            return []
-        search = table.search
-        found = self._try(lambda: search().where(where).select(list(_COLUMNS)).limit(limit).to_list(), "read")
-        return [_row(entry) for entry in found]
+        return [_row(entry) for entry in self._select(where, _COLUMNS, limit)]
 
     def mean_vector(self, where: str, most: int) -> tuple[Any, int]:
         """Return the mean of the vectors that meet a condition, of at most ``most``, and how many they were."""
         import numpy
 
-        table = self._open()
-        found: list[Any] = []
-        if table is not None:
-            entries = self._try(lambda: table.search().where(where).select(["vector"]).limit(most).to_list(), "read")
-            found = [entry["vector"] for entry in entries]
+        found = [entry["vector"] for entry in self._select(where, ("vector",), most)]
         return (numpy.asarray(found, dtype="f4").mean(axis=0), len(found)) if found else (None, 0)
 
     def count(self, where: str) -> int:
-        table = self._open()
-        return 0 if table is None else int(self._try(lambda: table.count_rows(where), "read"))
+        return int(self._use(lambda table: table.count_rows(where), "read", missing=0))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -179,10 +160,9 @@ class Table:
 
     def compact(self, older_s: float = _KEEP_NO_VERSIONS_S) -> None:
         """Merge small files and delete versions older than ``older_s``; a failure costs nothing but disk space."""
+        older = timedelta(seconds=older_s)
         with suppress(StoreError):
-            table = self._open()
-            if table is not None:
-                self._try(lambda: table.optimize(cleanup_older_than=timedelta(seconds=older_s)), "tidied")
+            self._use(lambda table: table.optimize(cleanup_older_than=older), "tidied", missing=None)
 
     def purge(self) -> None:
         """Write all rows again, and delete every earlier version and every unused file; raise if that fails."""
@@ -286,6 +266,18 @@ class Table:
             [vectors if field.name == "vector" else pa.array(columns[field.name], field.type) for field in schema],
             schema=schema,
         )
+
+    def _select(self, where: str, columns: Sequence[str], most: int) -> list[dict[str, Any]]:
+        """Return some columns of the rows that meet a condition, in no order."""
+        found: list[dict[str, Any]] = self._use(
+            lambda table: table.search().where(where).select(list(columns)).limit(most).to_list(), "read", missing=[]
+        )
+        return found
+
+    def _use(self, act: Callable[[Any], _T], what: str, *, missing: _T) -> _T:
+        """Return what ``act`` returns for LanceDB's table; ``missing`` if there is none yet."""
+        table = self._open()
+        return missing if table is None else self._try(lambda: act(table), what)
 
     def _try(self, act: Callable[[], _T], what: str) -> _T:
         """Return what ``act`` returns; a conflict with another process is tried again."""
