@@ -195,15 +195,6 @@ def test_drawn_values_are_the_same_after_they_were_written(values: int) -> None:
         _check_round_trip({name: _draw_json(draw) for name in names}, draw.choice((None, False, ["a.b"])), None)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [{"n": 2**63 + 1}, {"x": 1e308, "y": -0.0, "z": 5e-324}, {"b": 1, "a": 2}, {}, {"text": " "}, {"t": "a\r\nb"}],
-)
-def test_a_value_is_the_same_from_the_disk(store: Any, memory: Memory, value: dict[str, Any]) -> None:
-    store.put(USERS, "k", value)
-    assert json.dumps(markdown_store(memory).get(USERS, "k").value) == json.dumps(value)
-
-
 @pytest.mark.parametrize("value", [{"x": math.nan}, {"x": -math.inf}, {"x": object()}, {"x": {1, 2}}])
 def test_what_is_not_json_is_refused_and_nothing_is_lost(store: Any, value: Any) -> None:
     store.put(USERS, "k", {"n": 1})

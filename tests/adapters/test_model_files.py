@@ -23,7 +23,6 @@ from tests.conftest import Workspace, examples
 from tests.processes import finish, python
 
 SECRET = "Quibblethorpe is allergic to zorkberries"
-VIEWED = "Here's the content of {} with line numbers:\n"
 LISTED = "Here're the files and directories up to 2 levels deep in {}, excluding hidden items:\n"
 
 

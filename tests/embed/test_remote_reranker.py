@@ -22,7 +22,6 @@ from mdrecall.types.documents import Secret
 from tests.providers.rerank import APIS, KEY, RerankServer
 
 TEXTS = ["the cat sat", "green tea in the morning", "tea"]
-BOUNDED = ("cohere", "jina", "voyage")
 
 
 @contextmanager
@@ -35,13 +34,6 @@ def reranking(
         yield made
     finally:
         made.close()
-
-
-@pytest.mark.parametrize("kind", BOUNDED)
-def test_the_scores_of_a_provider_are_probabilities_in_the_order_of_the_texts(kind: str) -> None:
-    with RerankServer(kind, key=KEY) as server, reranking(server) as reranker:
-        assert reranker.rerank("green tea", TEXTS) == [0.0, 1.0, 0.5]
-        assert reranker.name == f"{kind}/{RERANK_PROVIDERS[kind].model}"
 
 
 def test_the_logits_of_llama_cpp_become_probabilities() -> None:

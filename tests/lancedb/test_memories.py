@@ -1,7 +1,5 @@
 """The rules of the long-term memory, on real LanceDB: whose, which are the same, which answer, which are gone."""
 
-import uuid
-
 import pytest
 
 from benchmarks.memories import CHANGED
@@ -40,14 +38,6 @@ def test_no_agent_sees_the_memories_of_another_however_close(database: LtmDataba
     assert len(main.list_all(all_agents=True)) == 9
     assert main.counts()["otherAgents"] == 8
     assert database.memories("x' OR '1'='1").list_all() == []
-
-
-def test_the_same_fact_is_not_stored_twice(database: LtmDatabase) -> None:
-    memories = database.memories()
-    first = memories.store("I prefer dark mode").row
-    again = memories.store("i prefer the dark mode!")
-    assert (again.action, again.row.id) == ("duplicate", first.id)
-    assert memories.counts()["total"] == 1
 
 
 @pytest.mark.parametrize(
@@ -98,11 +88,6 @@ def test_a_memory_that_is_replaced_keeps_its_id_and_nothing_of_its_old_text(data
     assert (row.text, row.importance, row.created_ms) == ("My office is in room Badger", 0.9, old.created_ms)
     assert row.updated_ms == old.created_ms + 1000
     assert b"Aardvark" not in database.bytes()
-
-
-def test_what_is_to_be_replaced_must_be_there(database: LtmDatabase) -> None:
-    with pytest.raises(ArgumentError, match="No memory has the id"):
-        database.memories().store("I prefer tea", replaces=str(uuid.uuid4()))
 
 
 def test_forgetting_takes_the_text_from_the_disk_and_says_honestly_what_was_there(database: LtmDatabase) -> None:

@@ -158,12 +158,6 @@ def test_every_way_to_fail_has_its_error(
         porter.call()
 
 
-def test_the_whole_ends_when_it_must(porter: Porter) -> None:
-    porter.reply("call", hang=True)
-    with pytest.raises(ProgramTimedOut):
-        porter.porter.call("query", {}, timeout_s=1.0)
-
-
 def test_a_missing_mcporter_is_told(tmp_path: Path) -> None:
     program = Program(("mcporter-that-is-not-there",), env={"PATH": "/bin"}, cwd="/")
     porter = Mcporter(program, Program(("qmd",), env={}), settings.Mcporter(), folder=str(tmp_path / "m"))

@@ -155,13 +155,6 @@ def test_a_server_is_asked_ten_lists_at_a_time() -> None:
     assert desk.program.calls == []
 
 
-def test_a_server_that_fails_is_told_and_the_program_is_run() -> None:
-    desk = Desk(server=Server(ProgramMissing("gone")), query=[listed("a/x.md")])
-    found = desk.ask()
-    assert paths(found) == ["a/x.md"]
-    assert "gone" in found[1][0].problem
-
-
 def test_a_server_is_asked_by_meaning_without_reranking_and_in_full_as_it_is() -> None:
     server = Server()
     desk = Desk(server=server)
