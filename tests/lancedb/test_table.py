@@ -157,9 +157,9 @@ def test_what_another_process_writes_is_seen_at_once(database: LtmDatabase) -> N
 
 def test_many_small_writes_do_not_make_many_files(database: LtmDatabase) -> None:
     memories = database.memories()
-    for number in range(40):
+    for number in range(32):
         memories.store(f"Shelf {number} holds box {number * 7}")
-    assert memories.counts()["total"] == 40
+    assert memories.counts()["total"] == 32
     import lancedb
 
     stats: Any = lancedb.connect(str(database.folder)).open_table("memories").stats()

@@ -45,9 +45,6 @@ def say(reply: dict[str, Any]) -> int:
     stream = {"out": sys.stdout, "err": sys.stderr}.get(reply.get("flood", ""))
     while stream:
         stream.write("x" * 1000 + "\n")
-        if reply.get("flood_lines", 0):
-            reply["flood_lines"] -= 1
-            stream = stream if reply["flood_lines"] else None
     if reply.get("hang"):
         note("hanging", os.getpid())
         time.sleep(600)
@@ -62,13 +59,8 @@ def leave_a_child(*, holding_the_pipes: bool) -> None:
 
 def serve(plan: dict[str, Any]) -> int:
     """Speak MCP over the pipes, with the faults that are planned."""
-    if plan.get("die_at_start"):
-        sys.stderr.write(plan["die_at_start"])
-        return 1
     if plan.get("chatter"):
         print(plan["chatter"], flush=True)
-    sys.stderr.write("n" * int(plan.get("noise", 0)))
-    sys.stderr.flush()
     for line in sys.stdin:
         message = json.loads(line)
         note("messages.jsonl", message)
@@ -79,9 +71,6 @@ def serve(plan: dict[str, Any]) -> int:
             answer(message, {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "fake"}})
         elif method == "ping":
             answer(message, {})
-        elif method == "tools/list":
-            tools = [{"name": name, "inputSchema": schema} for name, schema in plan.get("tools", {}).items()]
-            answer(message, {"tools": tools})
         elif method == "tools/call":
             carry_out(message, plan.get("answers", {}).get(message["params"]["name"]))
     return 0
@@ -143,7 +132,7 @@ class FakeQmd:
         """Plan what happens when the first arguments are these; the first fitting plan counts.
 
         ``out`` and ``err`` are said, ``code`` is the exit code, ``hang`` stays. ``flood`` (``out`` or ``err``) writes
-        without end, or ``flood_lines`` lines. ``child`` leaves a process that is ``quiet`` or ``holds`` the pipes.
+        without end. ``child`` leaves a process that is ``quiet`` or ``holds`` the pipes.
         """
         self._plan["replies"].append({"when": list(when), **reply})
         return self._write()
@@ -153,15 +142,14 @@ class FakeQmd:
         self._plan = {"replies": [], "mcp": {}}
         return self._write()
 
-    def tool(self, name: str, schema: dict[str, Any] | None = None, **answer: Any) -> "FakeQmd":
+    def tool(self, name: str, **answer: Any) -> "FakeQmd":
         """Plan a tool of ``qmd mcp``: its ``result``, or ``echo``, ``die``, ``deaf``, ``ears_closed``,
         ``endless``, ``after`` a file."""
-        self._plan["mcp"].setdefault("tools", {})[name] = schema or {"properties": {}}
         self._plan["mcp"].setdefault("answers", {})[name] = answer
         return self._write()
 
     def server(self, **traits: Any) -> "FakeQmd":
-        """Plan how ``qmd mcp`` is: ``chatter``, ``noise``, ``die_at_start``, ``silent_at_start``."""
+        """Plan how ``qmd mcp`` is: ``chatter``, ``silent_at_start``."""
         self._plan["mcp"].update(traits)
         return self._write()
 

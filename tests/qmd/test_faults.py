@@ -172,8 +172,7 @@ def test_an_update_that_hangs_ends_with_the_memory(qmd_workspace: QmdWorkspace) 
 
 def server(qmd_workspace: QmdWorkspace, **answer: object) -> Memory:
     """A memory that keeps ``qmd mcp`` running, which answers as planned."""
-    schema: dict[str, object] = {"properties": {"searches": {}, "rerank": {}, "collections": {}, "query": {}}}
-    qmd_workspace.qmd.tool("query", schema, **answer)
+    qmd_workspace.qmd.tool("query", **answer)
     qmd_workspace.own["qmd"]["session"] = True
     return qmd_workspace.memory(one_shot=False)
 

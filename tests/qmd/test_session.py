@@ -27,7 +27,7 @@ ANSWER = {"content": [{"type": "text", "text": "1 result"}], "structuredContent"
 
 @pytest.fixture
 def session(fake_qmd: FakeQmd) -> Iterator[Session]:
-    fake_qmd.tool("query", {"properties": {"query": {}}}, result=ANSWER)
+    fake_qmd.tool("query", result=ANSWER)
     before = set(threading.enumerate())
     made = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"], "MARK": MARK})
     yield made
