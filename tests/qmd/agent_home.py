@@ -86,7 +86,7 @@ class AgentHome:
 
     @property
     def database(self) -> QmdDatabase:
-        return QmdDatabase(index_path(str(self.qmd_dir)), busy_ms=50)
+        return QmdDatabase(index_path(str(self.qmd_dir)))
 
     def qmd(self, **settings: Any) -> None:
         """Set what is under ``memory.qmd``."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.extras.qmd.process import WORK_DIR, Program, prepare
+from mdrecall.extras.qmd.process import Program, prepare
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
@@ -46,7 +46,7 @@ class Agent:
         self.notes.mkdir(exist_ok=True)
 
     def program(self, command: tuple[str, ...] = ()) -> Program:
-        return Program(command or (self.tools.qmd,), env=self.env, cwd=WORK_DIR)
+        return Program(command or (self.tools.qmd,), env=self.env)
 
     def index(self, **notes: str) -> "Agent":
         """Write notes and have them indexed in the collection ``notes``."""

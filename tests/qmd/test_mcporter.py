@@ -33,7 +33,7 @@ class Porter:
         self.folder = folder / "m"
         env = {"PATH": os.environ["PATH"], "MCPORTER_CONFIG": "/foreign", "TMPDIR": str(folder)}
         self.porter = Mcporter(
-            Program((str(self.fake.path),), env=env, cwd="/"),
+            Program((str(self.fake.path),), env=env),
             Program(("node", "/x/qmd.js"), env=QMD_ENV),
             settings.Mcporter()._replace(server_name="qmd", start_daemon=start_daemon),
             folder=str(self.folder),
@@ -159,7 +159,7 @@ def test_every_way_to_fail_has_its_error(
 
 
 def test_a_missing_mcporter_is_told(tmp_path: Path) -> None:
-    program = Program(("mcporter-that-is-not-there",), env={"PATH": "/bin"}, cwd="/")
+    program = Program(("mcporter-that-is-not-there",), env={"PATH": "/bin"})
     porter = Mcporter(program, Program(("qmd",), env={}), settings.Mcporter(), folder=str(tmp_path / "m"))
     with pytest.raises(ProgramMissing) as told:
         porter.call("query", {}, timeout_s=1)

@@ -22,7 +22,7 @@ from tests.qmd.fake_qmd import FakeQmd
 
 
 def program_of(fake: FakeQmd, **env: str) -> Program:
-    return Program((str(fake.path),), env={"PATH": os.environ["PATH"], **env}, cwd="/")
+    return Program((str(fake.path),), env={"PATH": os.environ["PATH"], **env})
 
 
 def run(fake: FakeQmd, *arguments: str, timeout_s: float = PATIENCE_S, quiet: bool = False) -> CompletedProcess[str]:
@@ -74,7 +74,7 @@ def test_a_program_that_is_missing_is_told_with_the_way_to_it(
     if text is not None:
         (tmp_path / "qmd").write_text(text)
         (tmp_path / "qmd").chmod(mode)
-    program = Program((str(tmp_path / "qmd"),), env={"PATH": "/usr/bin:/bin"}, cwd="/")
+    program = Program((str(tmp_path / "qmd"),), env={"PATH": "/usr/bin:/bin"})
     with pytest.raises(ProgramMissing, match=words) as told:
         program.run([], timeout_s=PATIENCE_S)
     assert told.value.hint
@@ -82,7 +82,7 @@ def test_a_program_that_is_missing_is_told_with_the_way_to_it(
 
 def test_a_setting_without_a_program_is_told() -> None:
     with pytest.raises(ProgramMissing, match="No command is set") as told:
-        Program(("",), env={}, cwd="/").run([], timeout_s=1)
+        Program(("",), env={}).run([], timeout_s=1)
     assert told.value.hint
 
 

@@ -115,6 +115,8 @@ def test_a_question_that_is_given_up_leaves_the_server_to_finish(session: Sessio
 @pytest.mark.parametrize("fault", [{"after": "never"}, {"deaf": True}, {"silent_at_start": True}])
 def test_too_many_forgotten_questions_end_it(session: Session, fake_qmd: FakeQmd, fault: dict[str, Any]) -> None:
     fake_qmd.tool("slow", result=ANSWER, **fault).server(**fault)
+    session.warm_up()
+    assert until(lambda: bool(fake_qmd.calls))
     for _ in range(4):
         with pytest.raises(ProgramTimedOut):
             call(session, "slow", timeout_s=0.2)
@@ -130,7 +132,7 @@ def test_a_question_longer_than_a_pipe_goes_through(session: Session, fake_qmd: 
 
 
 def connected(fake: FakeQmd) -> Connection:
-    process = spawn((str(fake.path), "mcp"), env={"PATH": os.environ["PATH"], "MARK": MARK}, cwd="/", with_input=True)
+    process = spawn((str(fake.path), "mcp"), env={"PATH": os.environ["PATH"], "MARK": MARK}, with_input=True)
     return Connection(process, "qmd mcp")
 
 
@@ -202,6 +204,8 @@ def test_who_waits_for_a_server_that_is_replaced_may_ask_another_way(session: Se
 
 def test_a_server_that_has_closed_its_ears_is_killed(session: Session, fake_qmd: FakeQmd) -> None:
     fake_qmd.tool("deaf", ears_closed=True)
+    session.warm_up()
+    assert until(lambda: len(fake_qmd.messages) == 2)
     with pytest.raises(ProgramTimedOut):
         call(session, "deaf", timeout_s=0.5)
     assert until(lambda: bool(fake_qmd.hanging))

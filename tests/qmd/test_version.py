@@ -12,7 +12,7 @@ from tests.qmd.fake_qmd import FakeQmd
 
 
 def ask_twice(fake: FakeQmd, folder: Path) -> None:
-    program = Program((str(fake.path),), env={"PATH": os.environ["PATH"]}, cwd="/")
+    program = Program((str(fake.path),), env={"PATH": os.environ["PATH"]})
     for _ in range(2):
         require_version(program, str(folder / "mdrecall" / "version.json"), timeout_s=PATIENCE_S)
 

@@ -11,6 +11,8 @@ from typing import Any
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramUnreadable
 from mdrecall.types.documents import Issue
 
+# How long a query waits while qmd writes: a search, which has some seconds, still has time for its other steps.
+_BUSY_MS = 1_000
 _BUSY_HINT = "Try again when qmd has finished writing to it."
 _DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."
 _DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
@@ -18,11 +20,10 @@ _SIDECAR_ENDINGS = ("-wal", "-shm", "-journal")
 
 
 class QmdDatabase:
-    """Queries to one ``index.sqlite``, which may not exist. ``busy_ms`` bounds the wait for a lock."""
+    """Queries to one ``index.sqlite``, which may not exist."""
 
-    def __init__(self, path: str, *, busy_ms: int = 1000) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._busy_ms = busy_ms
 
     def exists(self) -> bool:
         """True if qmd has created its index."""
@@ -62,7 +63,7 @@ class QmdDatabase:
         try:
             db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
             try:
-                db.set_busy_timeout(self._busy_ms)
+                db.set_busy_timeout(_BUSY_MS)
                 return list(db.execute(sql))
             finally:
                 db.close()

@@ -142,10 +142,9 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
 class Program:
     """A program that can be run repeatedly and concurrently."""
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR) -> None:
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str]) -> None:
         self.command = tuple(command)
         self.env = env
-        self.cwd = cwd
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
@@ -162,7 +161,7 @@ class Program:
         with self._lock:
             if self._closed:
                 raise errors.ProgramStopped(f"{name} was not started: the memory is closed.")
-            process = spawn((*self.command, *arguments), env=self.env, cwd=self.cwd)
+            process = spawn((*self.command, *arguments), env=self.env)
             self._running.add(process)
         most = _MAX_LOG_BYTES if quiet else MAX_BYTES
         output, has_ended = (b"", b""), False
@@ -204,9 +203,7 @@ class Program:
                 kill_group(process)
 
 
-def spawn(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR, with_input: bool = False
-) -> "subprocess.Popen[bytes]":
+def spawn(command: Sequence[str], *, env: Mapping[str, str], with_input: bool = False) -> "subprocess.Popen[bytes]":
     """Start a program in its own session and process group. Files it creates are readable by this user only."""
     program = find_program(command, env)
     try:
@@ -216,7 +213,7 @@ def spawn(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(env),
-            cwd=cwd,
+            cwd=WORK_DIR,
             start_new_session=True,
             creationflags=platform.OWN_CONSOLE,
             umask=_UMASK,
