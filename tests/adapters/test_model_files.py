@@ -23,6 +23,7 @@ from tests.conftest import Workspace, examples
 from tests.processes import finish, python
 
 SECRET = "Quibblethorpe is allergic to zorkberries"
+VIEWED = "Here's the content of {} with line numbers:\n"
 LISTED = "Here're the files and directories up to 2 levels deep in {}, excluding hidden items:\n"
 
 
@@ -73,6 +74,14 @@ class TestCommands:
         assert text == LISTED.format("/memories") + "\n".join(rows)
         assert "\t/memories/sub/deep/d.md" in model.do("view", "/memories/sub")
 
+    def test_a_file_is_shown_with_line_numbers(self, model: Model) -> None:
+        path = "/memories/a.md"
+        model.create("a.md", "one\ntwo\r\nthree\n")
+        lines = ["     1\tone", "     2\ttwo\r", "     3\tthree", "     4\t"]
+        assert model.do("view", path) == VIEWED.format(path) + "\n".join(lines)
+        assert model.do("view", path, view_range=[2, 3]) == VIEWED.format(path) + "\n".join(lines[1:3])
+        assert model.do("view", path, view_range=[3, -1]) == VIEWED.format(path) + "\n".join(lines[2:])
+
     def test_a_text_is_replaced_where_it_occurs_once(self, model: Model) -> None:
         path = "/memories/a.md"
         model.create("a.md", "1\n2\n3\n4\n5\n6\n7\n3x\n")
@@ -86,6 +95,14 @@ class TestCommands:
         twice = model.refuse("str_replace", path, old_str="3", new_str="")
         several = "No replacement was performed. Multiple occurrences of old_str `3` in lines: 3, 8."
         assert twice == f"{several} Please ensure it is unique"
+
+    def test_a_text_is_inserted_after_a_line(self, model: Model) -> None:
+        path = "/memories/a.md"
+        model.create("a.md", "one\ntwo")
+        assert model.do("insert", path, insert_line=1, insert_text="x\n\n") == f"The file {path} has been edited."
+        assert (model.folder / "a.md").read_text() == "one\nx\ntwo\n"
+        outside = "Invalid `insert_line` parameter: 4. It should be within the range [0, 3]."
+        assert model.refuse("insert", path, insert_line=4, insert_text="x") == outside
 
     def test_the_ends_of_lines_are_kept(self, model: Model) -> None:
         model.create("a.md", "one\r\ntwo\r\n")

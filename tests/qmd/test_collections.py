@@ -8,7 +8,14 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.extras.qmd.collections import Collection, Collections, covers, plan_collections, sanitize_name
+from mdrecall.extras.qmd.collections import (
+    Collection,
+    CollectionPaths,
+    Collections,
+    covers,
+    plan_collections,
+    sanitize_name,
+)
 from mdrecall.extras.qmd.process import Program
 from tests.qmd.agent_home import AgentHome, Scripted
 
@@ -193,6 +200,17 @@ def test_a_named_collection_that_nothing_covers_is_one_of_qmds(tmp_path: Path) -
         ("workspace-main", str(tmp_path / "notes"), "**/*.md"),
         ("far-main", str(tmp_path / "elsewhere"), "a*.md"),
     ]
+
+
+@pytest.mark.parametrize("inside", ["a.md", "../secret.md", "sub/../../secret.md", "/etc/hostname", "none.md", ""])
+def test_a_hit_leads_only_to_a_file_of_its_collection(agent_home: AgentHome, inside: str) -> None:
+    agent_home.note("memory/a.md", "# A")
+    agent_home.note("secret.md", "hush")
+    memory = Collection("dir", str(agent_home.workspace / "memory"), "**/*.md", "memory")
+    paths = CollectionPaths(agent_home.settings, [memory])
+    found = paths.resolve_hit("dir", inside)
+    assert (found and found.shown) == ("memory/a.md" if inside == "a.md" else None)
+    assert paths.resolve_hit("other", inside) is None
 
 
 @pytest.mark.parametrize(
