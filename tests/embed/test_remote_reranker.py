@@ -82,6 +82,16 @@ def test_each_provider_is_asked_in_its_own_way() -> None:
     }
 
 
+@pytest.mark.parametrize("kind", APIS)
+def test_a_text_that_the_answer_leaves_out_has_no_score(kind: str) -> None:
+    with RerankServer(kind, key=KEY) as server, reranking(server) as reranker:
+        server.change = lambda answer: {server.rows_at: answer[server.rows_at][:1]}
+        first, second, third = reranker.rerank("green tea", TEXTS)
+        assert (first, third) == (None, None)
+        assert second is not None
+        assert second > 0.9
+
+
 def _row(**changes: object) -> dict[str, object]:
     return {"index": 0, "relevance_score": 0.5, **changes}
 

@@ -129,15 +129,16 @@ def test_a_file_that_somebody_changed_is_written_anew_and_no_link_is_written_thr
     world.agent_home.say("one", "a")
     world.export().run()
     file, victim = world.folder / "one.md", world.agent_home.home / "victim.md"
-    victim.write_text("# Session one\n\nprecious\n")
+    text = "# Session one\n\nUser: a\n"
+    victim.write_text(text)
     file.unlink()
     if is_link:
         file.symlink_to(victim)
     else:
         file.write_text("# Session one\n\nsomething else\n")
     assert world.export().run() == []
-    assert (world.files()["one.md"], file.is_symlink()) == ("# Session one\n\nUser: a\n", False)
-    assert victim.read_text() == "# Session one\n\nprecious\n"
+    assert (world.files()["one.md"], file.is_symlink()) == (text, False)
+    assert victim.read_text() == text
 
 
 def test_another_way_of_masking_masks_everything_anew(world: World) -> None:
