@@ -120,6 +120,14 @@ def test_a_file_says_whose_it_is(line: Line) -> None:
         assert (found[0].name, found[0].content) == ("purpose", b"batch")
 
 
+def test_a_job_is_known_by_its_tag_or_not_at_all(line: Line) -> None:
+    made = line.made()
+    found = line.api.find("tag", "no such file")
+    assert found
+    assert found.id == made.id
+    assert line.api.find("another", "no such file") is None
+
+
 def test_a_list_of_jobs_that_is_none_is_not_taken_for_an_empty_one(line: Line) -> None:
     line.made()
     bodies: list[Any] = [[], "x", {"data": 3, "operations": 3}]
