@@ -11,7 +11,7 @@ import pytest
 from mdrecall.memory import Memory
 from mdrecall.tools import sessions
 from mdrecall.tools.notes import memory_tools
-from mdrecall.tools.sessions import MAX_HISTORY_BYTES, MAX_SEARCH_BYTES, read_history, search_sessions
+from mdrecall.tools.sessions import MAX_HISTORY_BYTES, read_history, search_sessions
 from mdrecall.tools.toolset import Toolset, render_json
 from mdrecall.types.search import SearchResult
 from mdrecall.types.transcripts import Conversation, TranscriptRecord
@@ -149,27 +149,8 @@ def test_a_search_may_be_of_one_conversation_and_says_what_was_searched(talks: T
     assert call(memory, "sessions_search", query="xylophone", sessionKey="s2")["reason"] == "no_match"
 
 
-def test_a_search_has_its_limits(talks: Talks) -> None:
-    for number in range(40):
-        talks.say(f"agent:main:direct:p{number}", f"long{number}", "钥匙" + "抽屉里的东西" * 60 + "钥匙")
-    with talks.open() as memory:
-        found = Toolset(memory_tools(memory, KEY)).call("sessions_search", {"query": "钥匙", "limit": 99})
-    assert len(found.details["results"]) <= 25
-    assert len(found.text.encode()) <= MAX_SEARCH_BYTES
-    assert all(len(hit["snippet"]) <= 300 for hit in found.details["results"])
-
-
-def test_a_long_message_is_shown_around_the_word(talks: Talks) -> None:
-    talks.say(KEY, "s1", "padding " * 100 + "the walrus sleeps " + "padding " * 100)
-    with talks.open() as memory:
-        (hit,) = search_sessions(memory, "walrus")["results"]
-    assert "walrus sleeps" in hit["snippet"]
-    assert len(hit["snippet"]) <= 300
-
-
-@pytest.mark.parametrize("query", ["", " ", "x" * 4097, None, ["a"]])
-def test_a_query_that_is_none_is_refused(memory: Memory, query: Any) -> None:
-    found = Toolset(memory_tools(memory, KEY)).call("sessions_search", {"query": query})
+def test_a_query_that_is_too_long_is_refused(memory: Memory) -> None:
+    found = Toolset(memory_tools(memory, KEY)).call("sessions_search", {"query": "x" * 4097})
     assert (found.is_error, found.details["argument"]) == (True, "query")
 
 
@@ -199,7 +180,6 @@ def test_history_around_a_message_has_as_many_before_as_after(
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"sessionKey": "none"},
         {"sessionKey": KEY, "messageId": "3"},
         {"sessionKey": KEY, "messageId": "999"},
         {"sessionKey": KEY, "messageId": "2", "sessionId": "other"},
@@ -236,18 +216,9 @@ def test_history_is_cut_to_its_limits_around_its_message(talks: Talks) -> None:
     assert around["offset"] == (80 - int(ids[-1])) // 2
 
 
-def test_a_secret_is_masked_and_that_is_told(talks: Talks) -> None:
+def test_tools_are_shown_if_that_is_asked_for_and_secrets_never(talks: Talks) -> None:
     secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
-    talks.say(KEY, "s1", f"My key is {secret}.")
-    with talks.open() as memory:
-        page = read_history(memory, KEY)
-    assert page["contentRedacted"]
-    assert secret not in json.dumps(page)
-
-
-def test_tools_are_shown_if_that_is_asked_for(talks: Talks) -> None:
-    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
-    talks.say(KEY, "s1", "hello", "Good morning")
+    talks.say(KEY, "s1", f"My key is {secret}.", "Good morning")
     result = {"role": "toolResult", "content": [{"type": "text", "text": f"key: {secret}"}]}
     record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": result}
     with (talks.folder / "s1.jsonl").open("a") as file:
@@ -258,8 +229,9 @@ def test_tools_are_shown_if_that_is_asked_for(talks: Talks) -> None:
     assert [message["role"] for message in plain["messages"]] == ["user", "assistant"]
     assert [message["role"] for message in tools["messages"]] == ["user", "assistant", "toolResult"]
     assert (plain["totalMessages"], tools["totalMessages"]) == (2, 3)
-    assert tools["contentRedacted"]
-    assert secret not in json.dumps(tools)
+    for page in (plain, tools):
+        assert page["contentRedacted"]
+        assert secret not in json.dumps(page)
 
 
 def test_stored_text_cannot_pass_for_a_message_of_its_own(talks: Talks) -> None:
