@@ -15,14 +15,12 @@ from mdrecall.cli.main import main
 from mdrecall.mcp_server.install import own_command
 from tests.conftest import live_in
 
+_CLINE = "home/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 FILES = {
     ("claude-code", "user"): ("home/.claude.json", "mcpServers"),
     ("claude-code", "project"): ("project/.mcp.json", "mcpServers"),
     ("claude-desktop", "user"): ("home/.config/Claude/claude_desktop_config.json", "mcpServers"),
-    ("cline", "user"): (
-        "home/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-        "mcpServers",
-    ),
+    ("cline", "user"): (_CLINE, "mcpServers"),
     ("codex", "user"): ("home/.codex/config.toml", "mcp_servers"),
     ("codex", "project"): ("project/.codex/config.toml", "mcp_servers"),
     ("copilot", "user"): ("home/.copilot/mcp-config.json", "mcpServers"),
@@ -103,32 +101,30 @@ def test_each_client_gets_its_entry_once_where_it_looks_for_it_and_loses_it_agai
     assert not path.exists()
 
 
-@pytest.mark.parametrize(("client", "scope"), FILES)
-def test_what_others_have_written_stays(base: Path, client: str, scope: str) -> None:
-    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    others = {
-        ".json": f'{{\n  "{table}": {{\n    "other": {{"command": ["x"]}}\n  }},\n  "z": 1\n}}\n',
-        ".toml": f'# mine\nz = 1\n\n[{table}.other]\ncommand = "x"\n',
-    }
-    path.write_text(others[path.suffix])
-    assert install(client, "--scope", scope) == 0
-    assert "mdrecall" in path.read_text()
-    assert uninstall(client, "--scope", scope, "--dry-run") == 0
-    assert "mdrecall" in path.read_text()
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("claude-code", '{\n  "mcpServers": {\n    "other": {"command": ["x"]}\n  },\n  "z": 1\n}\n'),
+        ("claude-code", "{}\n"),
+        ("claude-code", '\ufeff{\r\n  "mcpServers": {}\r\n}\r\n'),
+        ("claude-code", '{\n  "mcpServers": {}\n}\n'),
+        ("codex", '# mine\nz = 1\n\n[mcp_servers.other]\ncommand = "x"\n'),
+        ("codex", 'model = "gpt"\r\n'),
+    ],
+)
+def test_what_others_have_written_stays(base: Path, client: str, text: str) -> None:
+    path = base / FILES[client, "project"][0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(text.encode())
+    assert install(client, "--scope", "project") == 0
+    written = path.read_bytes().decode()
+    assert "mdrecall" in written
+    assert written.count("\r\n") == (written.count("\n") if "\r" in text else 0)
+    assert uninstall(client, "--scope", "project", "--dry-run") == 0
+    assert path.read_bytes().decode() == written
     for _ in range(2):
-        assert uninstall(client, "--scope", scope) == 0
-        assert path.read_text() == others[path.suffix]
-
-
-@pytest.mark.parametrize(("client", "scope"), [("claude-code", "user"), ("codex", "user")])
-def test_what_a_client_has_written_into_a_new_file_stays(base: Path, client: str, scope: str) -> None:
-    path = base / FILES[client, scope][0]
-    assert install(client, "--scope", scope) == 0
-    more = {".json": '{\n  "z": 1,', ".toml": "z = 1\n"}[path.suffix]
-    path.write_text(path.read_text().replace("{", more, 1) if path.suffix == ".json" else more + path.read_text())
-    assert uninstall(client, "--scope", scope) == 0
-    assert "".join(path.read_text().split()) in ('{"z":1}', "z=1")
+        assert uninstall(client, "--scope", "project") == 0
+        assert path.read_bytes() == text.encode()
 
 
 @pytest.mark.parametrize(("client", "scope"), [key for key in FILES if key[1] == "project"])
@@ -147,63 +143,49 @@ def test_the_entry_of_a_project_works_on_another_machine(
     assert "works on this machine only" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["{}\n", '{"mcpServers": {}}', '{\n  "mcpServers": {}\n}\n'])
-def test_an_empty_file_that_was_there_before_stays(base: Path, text: str) -> None:
-    path = base / "project/.mcp.json"
-    path.write_text(text)
-    assert install("claude-code", "--scope", "project") == 0
-    assert uninstall("claude-code", "--scope", "project") == 0
-    assert path.read_text() == text
-
-
 def test_what_is_there_stays_with_its_form_and_its_permissions(base: Path) -> None:
     path = base / "home/.claude.json"
     there = {"numStartups": 7, "mcpServers": {"other": {"command": "x", "env": {"KEY": "säcret"}}}, "é": [1, 2.5]}
     path.write_text(json.dumps(there, indent=4, ensure_ascii=False))
     path.chmod(0o640)
     assert install("claude-code") == 0
-    text = path.read_text()
-    values = json.loads(text)
+    values = json.loads(path.read_text())
     assert values["mcpServers"].pop("mdrecall")
     assert values == there
-    assert '\n    "numStartups": 7' in text
-    assert "säcret" in text
-    assert not text.endswith("\n")
+    assert '\n    "numStartups": 7' in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert uninstall("claude-code") == 0
     assert path.read_text() == json.dumps(there, indent=4, ensure_ascii=False)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "byte order mark"])
-def test_the_line_ends_and_the_byte_order_mark_of_a_file_stay(base: Path, end: str, mark: str) -> None:
-    path = base / "project/.mcp.json"
-    path.write_bytes(f'{mark}{{{end}  "mcpServers": {{}}{end}}}{end}'.encode())
-    assert install("claude-code", "--scope", "project") == 0
-    text = path.read_bytes().decode()
-    assert text.startswith(f'{mark}{{{end}  "mcpServers": {{{end}')
-    assert text.endswith(f"}}{end}")
-    assert text.count("\r") == (text.count("\n") if end == "\r\n" else 0)
-
-
 @pytest.mark.parametrize(
-    "text",
-    ['{"servers": {}, "servers": {}}', '{"servers": {"mdrecall": 1}}', "[]", "[" * 5000,
-     '{"servers": {"mdrecall": {"command": "x" /* mine */}}}', "{\n  +servers: {}\n}"],
-)  # fmt: skip
+    ("client", "text"),
+    [
+        ("vscode", '{"servers": {}, "servers": {}}'),
+        ("vscode", '{"servers": {"mdrecall": 1}}'),
+        ("vscode", "[]"),
+        ("vscode", "[" * 5000),
+        ("vscode", '{"servers": {"mdrecall": {"command": "x" /* mine */}}}'),
+        ("vscode", "{\n  +servers: {}\n}"),
+        ("codex", 'mcp_servers = { other = { command = "x" } }\n'),
+        ("codex", "mcp_servers = 3\n"),
+        ("codex", "mcp_servers.mdrecall = 3\n"),
+        ("codex", "not toml\n"),
+    ],
+)
 def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_told(
-    base: Path, text: str, capsys: pytest.CaptureFixture[str]
+    base: Path, client: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = base / "project/.vscode/mcp.json"
+    path = base / FILES[client, "project"][0]
     path.parent.mkdir()
     path.write_text(text)
-    assert install("vscode", "--scope", "project") == 2
-    assert path.read_text() == text
+    assert install(client, "--scope", "project") == 2
     said = capsys.readouterr().err
     assert "was not changed" in said
-    assert '"mdrecall": {' in said
-    assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
+    assert ('"mdrecall": {' in said) == (client == "vscode")
+    assert ("[mcp_servers.mdrecall]" in said) == (client == "codex")
+    assert {file: file.read_text() for file in path.parent.iterdir()} == {path: text}
 
 
 def test_yaml_is_not_edited_and_the_lines_to_add_or_to_remove_are_told(
@@ -236,52 +218,36 @@ def test_a_settings_file_with_comments_in_its_name_is_the_one_that_is_changed(ba
     assert not (base / "project/opencode.json").exists()
 
 
-def test_without_a_client_the_lines_are_those_that_most_accept(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert install("--print", "--read-only") == 0
-    entry = json.loads(capsys.readouterr().out)["mcpServers"]["mdrecall"]
-    assert entry["args"][-4:] == ["mcp", "--workspace", str(base / "project"), "--read-only"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['mcp_servers = { other = { command = "x" } }\n', "mcp_servers = 3\n", "mcp_servers.mdrecall = 3\n", "not toml\n"],
-)  # fmt: skip
-def test_toml_that_says_something_else_is_not_touched(
-    base: Path, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = base / "home/.codex/config.toml"
-    path.parent.mkdir()
-    path.write_text(text)
-    assert install("codex") == 2
-    assert path.read_text() == text
-    assert "[mcp_servers.mdrecall]" in capsys.readouterr().err
-
-
-def test_a_dry_run_shows_the_change_and_writes_nothing(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert install("codex", "--dry-run") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("--- /dev/null\n+++ ")
-    assert "\n+" in said
-    assert "mdrecall" in said
-    assert list((base / "home").iterdir()) == []
-
-
-def test_print_gives_lines_that_can_be_pasted(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_printed_that_can_be_pasted(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert install("codex", "--print", "--name", "memory_2") == 0
     captured = capsys.readouterr()
     assert tomllib.loads(captured.out)["mcp_servers"]["memory_2"]["args"]
     assert "~/.codex/config.toml" in captured.err
+    assert install("--print", "--read-only") == 0
+    entry = json.loads(capsys.readouterr().out)["mcpServers"]["mdrecall"]
+    assert entry["args"][-4:] == ["mcp", "--workspace", str(base / "project"), "--read-only"]
     assert list((base / "home").iterdir()) == []
 
 
-def test_the_memories_asked_for_are_in_the_command_with_their_whole_paths(base: Path) -> None:
-    for name in ("a", "b"):
-        (base / "project" / name).mkdir()
-    assert install("cursor", "--workspace", "one=a", "--workspace", "b", "--session-key", "agent:main:main") == 0
-    args = servers_in(base / "home/.cursor/mcp.json", "mcpServers")["mdrecall"]["args"]
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ("--workspace one=a --workspace b --session-key agent:main:main",
+         "--workspace one={base}/a --workspace b={base}/b --session-key agent:main:main"),
+        ("--agent one --agent two --config c.json", "--agent one --agent two --config {base}/c.json"),
+    ],
+)  # fmt: skip
+def test_the_memories_asked_for_are_in_the_command_with_their_whole_paths(
+    base: Path, options: str, arguments: str
+) -> None:
     project = base / "project"
-    workspaces = ["--workspace", f"one={project}/a", "--workspace", f"b={project}/b"]
-    assert args[-7:] == ["mcp", *workspaces, "--session-key", "agent:main:main"]
+    agents = [{"id": name, "workspace": str(project)} for name in ("one", "two")]
+    (project / "c.json").write_text(json.dumps({"agents": {"list": agents}}))
+    for name in ("a", "b"):
+        (project / name).mkdir()
+    assert install("cursor", *options.split()) == 0
+    args = servers_in(base / "home/.cursor/mcp.json", "mcpServers")["mdrecall"]["args"]
+    assert args[args.index("mcp") + 1 :] == arguments.format(base=project).split()
 
 
 def test_a_file_that_cannot_be_read_or_written_stays_and_nothing_is_left_beside_it(
@@ -311,15 +277,6 @@ def test_a_file_that_cannot_be_read_or_written_stays_and_nothing_is_left_beside_
     assert {file.name: file.read_text() for file in path.parent.iterdir()} == {"mcp.json": "{}\n"}
 
 
-def test_the_agents_and_the_configuration_asked_for_are_in_the_command(base: Path) -> None:
-    agents = [{"id": name, "workspace": str(base / "project")} for name in ("one", "two")]
-    (base / "project/c.json").write_text(json.dumps({"agents": {"list": agents}}))
-    assert install("cursor", "--agent", "one", "--agent", "two", "--config", "c.json") == 0
-    args = servers_in(base / "home/.cursor/mcp.json", "mcpServers")["mdrecall"]["args"]
-    chosen = ["--agent", "one", "--agent", "two"]
-    assert args[args.index("mcp") :] == ["mcp", *chosen, "--config", str(base / "project/c.json")]
-
-
 def test_the_folders_that_the_environment_names_count(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", str(base / "codex"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(base / "claude"))
@@ -334,6 +291,7 @@ def test_the_folders_that_the_environment_names_count(base: Path, monkeypatch: p
         (["install"], "Which client?"),
         (["install", "claude-desktop", "--scope", "project"], "has no configuration for a project"),
         (["install", "codex", "--name", "a b"], "is not a valid name"),
+        (["install", "cursor", "--agents-md"], "works only with `mdrecall mcp install openclaw`"),
         (["install", "codex", "--workspace", "missing"], "There is no workspace folder"),
         (["--dry-run"], "--dry-run works only with"),
     ],
@@ -343,16 +301,6 @@ def test_what_makes_no_sense_is_told(
 ) -> None:
     assert main(["mcp", *arguments]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_toml_with_line_ends_of_windows_keeps_them(base: Path) -> None:
-    path = base / "home/.codex/config.toml"
-    path.parent.mkdir()
-    path.write_bytes(b'model = "gpt"\r\n')
-    assert install("codex") == 0
-    text = path.read_bytes().decode()
-    assert text.startswith('model = "gpt"\r\n\r\n[mcp_servers.mdrecall]\r\n')
-    assert text.count("\n") == text.count("\r\n")
 
 
 def test_a_dry_run_shows_a_line_without_an_end(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

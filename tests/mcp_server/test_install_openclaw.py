@@ -35,50 +35,20 @@ def run(action: str, *options: str) -> int:
     return main(["mcp", action, "openclaw", *options])
 
 
-@pytest.mark.parametrize("options", [(), ("--agents-md",)])
 @pytest.mark.parametrize("text", CONFIGS)
-def test_the_undo_restores_every_byte(
-    home: Path, text: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_undo_restores_every_byte(home: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     file, agents = home / ".openclaw/openclaw.json", home / ".openclaw/workspace/AGENTS.md"
     file.write_bytes(text.encode())
     agents.write_text(AGENTS)
-    assert run("install", *options) == 0
-    assert ("run this again with --agents-md" in capsys.readouterr().out) == (not options)
+    for options in ((), ("--agents-md",)):
+        assert run("install", *options) == 0
+        assert ("run this again with --agents-md" in capsys.readouterr().out) == (not options)
+        assert ("mdrecall__memory_search" in agents.read_text()) == bool(options)
     written = pyjson5.decode(file.read_text())
     assert written["mcp"]["servers"]["mdrecall"]["args"][-3:] == ["mcp", "--session-key", "explicit:openclaw"]
     assert written.get("plugins") == (pyjson5.decode(text).get("plugins") if text else None)
-    assert ("mdrecall__memory_search" in agents.read_text()) == ("--agents-md" in options)
-    assert run("install", *options) == 0
     assert run("uninstall") == 0
     assert (file.read_bytes(), agents.read_text()) == (text.encode(), AGENTS)
-    if '"old"' not in text:  # a server that somebody else has added is removed if that is asked for
-        assert run("uninstall") == 0
-        assert file.read_bytes() == text.encode()
-
-
-def test_what_is_chosen_later_is_undone_with_the_rest(home: Path) -> None:
-    file = home / ".openclaw/openclaw.json"
-    file.write_text("{}")
-    for options in ((), ("--agents-md",)):
-        assert run("install", *options) == 0
-    assert (home / ".openclaw/workspace/AGENTS.md").exists()
-    assert run("uninstall") == 0
-    assert file.read_text() == "{}"
-    assert not (home / ".openclaw/workspace/AGENTS.md").exists()
-
-
-def test_what_openclaw_has_changed_since_stays(home: Path) -> None:
-    file = home / ".openclaw/openclaw.json"
-    file.write_text('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
-    assert main(["install", "openclaw"]) == 0
-    values = json.loads(file.read_text()) | {"meta": {"lastTouchedVersion": "2026.9.6"}}
-    file.write_text(json.dumps(values, indent=4))
-    assert main(["install", "openclaw", "--remove"]) == 0
-    assert json.loads(file.read_text()) == {
-        "plugins": {"slots": {"memory": "memory-lancedb"}},
-        "meta": {"lastTouchedVersion": "2026.9.6"},
-    }
 
 
 def test_a_dry_run_and_a_missing_file_change_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +89,7 @@ def test_a_file_that_cannot_be_edited_is_left_alone(home: Path, capsys: pytest.C
 
 @pytest.mark.parametrize("text", [*CONFIGS, '{"plugins": {"allow": ["telegram"], "load": {"paths": ["/x"]}}}'])
 def test_the_plugin_takes_the_slot_and_gives_it_back(home: Path, text: str) -> None:
-    file = home / ".openclaw/openclaw.json"
+    file, folder = home / ".openclaw/openclaw.json", home / ".openclaw/extensions/memory-mdrecall"
     file.write_bytes(text.encode())
     before = sorted(home.rglob("*"))
     assert main(["install", "openclaw", "--dry-run"]) == 0
@@ -132,7 +102,6 @@ def test_the_plugin_takes_the_slot_and_gives_it_back(home: Path, text: str) -> N
         own = plugins["entries"]["memory-mdrecall"]
         assert (own["enabled"], own["config"]["command"][0].startswith("/")) == (True, True)
         assert plugins.get("allow", []) == (["telegram", "memory-mdrecall"] if "allow" in text else [])
-    folder = home / ".openclaw/extensions/memory-mdrecall"
     assert {path.name for path in folder.iterdir()} == {
         *("index.js", "openclaw.plugin.json", "package.json", "texts.json")
     }
@@ -141,16 +110,33 @@ def test_the_plugin_takes_the_slot_and_gives_it_back(home: Path, text: str) -> N
     assert (file.read_bytes(), folder.parent.exists()) == (text.encode(), False)
 
 
-def test_the_plugin_is_taken_out_of_a_file_that_openclaw_has_changed(home: Path) -> None:
+@pytest.mark.parametrize("slot", ["memory-core", "memory-lancedb"])
+def test_the_plugin_is_taken_out_of_a_file_that_openclaw_has_changed(home: Path, slot: str) -> None:
     file = home / ".openclaw/openclaw.json"
     core = {"enabled": True, "config": {"dreaming": {"enabled": False}}}
-    before = {"plugins": {"slots": {"memory": "memory-core"}, "entries": {"memory-core": core}, "allow": ["a"]}}
+    before = {"plugins": {"slots": {"memory": slot}, "entries": {"memory-core": core}, "allow": ["a"]}}
     file.write_text(json.dumps(before))
     assert main(["install", "openclaw"]) == 0
     meta = {"meta": {"lastTouchedVersion": "2026.9.6"}}
     file.write_text(json.dumps(json.loads(file.read_text()) | meta, indent=4))
     assert main(["install", "openclaw", "--remove"]) == 0
     assert json.loads(file.read_text()) == before | meta
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--scope", "project"), "openclaw has no configuration for a project"),
+        (("--workspace", "x"), "--workspace does not work with openclaw"),
+    ],
+)
+def test_the_plugin_is_for_every_agent(
+    home: Path, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".openclaw/openclaw.json").write_text("{}")
+    assert main(["install", "openclaw", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert (home / ".openclaw/openclaw.json").read_text() == "{}"
 
 
 def test_the_plugin_replaces_the_server_and_one_undo_takes_both_back(
@@ -169,29 +155,6 @@ def test_the_plugin_replaces_the_server_and_one_undo_takes_both_back(
     file.write_text(json.dumps(values))
     assert main(["install", "openclaw", "--remove"]) == 0
     assert json.loads(file.read_text()) == json.loads(text) | {"meta": {}}
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--scope", "project"), "openclaw has no configuration for a project"),
-        (("--workspace", "x"), "--workspace does not work with openclaw"),
-    ],
-)
-def test_the_plugin_is_for_every_agent(
-    home: Path, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["install", "openclaw"]) == 2
-    assert "There is no configuration of OpenClaw" in capsys.readouterr().err
-    (home / ".openclaw/openclaw.json").write_text("{}")
-    assert main(["install", "openclaw", *options]) == 2
-    assert said in capsys.readouterr().err
-    assert (home / ".openclaw/openclaw.json").read_text() == "{}"
-
-
-def test_its_option_is_for_openclaw_only(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mcp", "install", "cursor", "--agents-md"]) == 2
-    assert "works only with `mdrecall mcp install openclaw`" in capsys.readouterr().err
 
 
 def test_a_server_has_its_tools_where_openclaws_own_memory_is_off(home: Path) -> None:
