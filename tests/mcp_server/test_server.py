@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -82,15 +83,6 @@ def only(tool: Tool) -> MakeTools:
     return lambda memory, session_key, author: Toolset([tool])
 
 
-def test_the_list_of_tools_is_short_and_counts_in_whole_numbers(home: Home) -> None:
-    listed = with_client(home.server(), lambda client: client.list_tools()).tools
-    sent = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-    # About four characters of JSON are a token; every conversation pays for them.
-    assert len(json.dumps({"tools": sent})) // 4 <= 500
-    types = {name: about["type"] for tool in listed for name, about in tool.input_schema["properties"].items()}
-    assert {types[name] for name in ("maxResults", "from", "lines", "fromChar")} == {"integer"}
-
-
 @both_servers
 def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     async def act(client: Client) -> tuple[Any, Any]:
@@ -154,25 +146,24 @@ def test_a_server_that_only_reads_offers_no_tool_that_writes(home: Home, how: st
 
 
 @both_servers
-def test_the_memory_files_are_resources(home: Home) -> None:
+def test_the_memory_files_are_resources_wherever_they_are(home: Home, tmp_path: Path) -> None:
     space = home.workspace()
     space.write("MEMORY.md", "# Lasting\n")
     space.write("memory/a b#c?.md", "strange name\n")
-    space.write("notes.txt", "not Markdown\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/plan.md").write_text("The plan.\n")
+    space.configure(json.dumps({"memorySearch": {"extraPaths": [str(tmp_path / "elsewhere")]}}))
 
-    async def act(client: Client) -> tuple[types.ListResourcesResult, list[str]]:
-        listed = await client.list_resources()
-        read = [(await client.read_resource(each.uri)).contents[0] for each in listed.resources]
-        return listed, [each.text for each in read if isinstance(each, types.TextResourceContents)]
+    async def act(client: Client) -> dict[str, str]:
+        uris = [each.uri for each in (await client.list_resources()).resources]
+        read = [(await client.read_resource(uri)).contents[0] for uri in uris]
+        return {str(each.uri): each.text for each in read if isinstance(each, types.TextResourceContents)}
 
-    listed, texts = with_client(home.server(), act)
-    assert [each.uri for each in listed.resources] == [
-        "mdrecall://main/MEMORY.md",
-        "mdrecall://main/memory/a%20b%23c%3F.md",
-    ]
-    assert texts == ["# Lasting\n", "strange name\n"]
-    assert {each.mime_type for each in listed.resources} == {"text/markdown"}
-    assert listed.resources[0].size == 10
+    assert with_client(home.server(), act) == {
+        "mdrecall://main/MEMORY.md": "# Lasting\n",
+        "mdrecall://main/memory/a%20b%23c%3F.md": "strange name\n",
+        "mdrecall://main/?path=..%2F..%2Felsewhere%2Fplan.md": "The plan.\n",
+    }
 
 
 def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,21 +182,6 @@ def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, mon
 
     assert with_client(home.server(), act).text == text
     assert reads == ["MEMORY.md"], "it is read once, and not once for each page"
-
-
-def test_a_file_outside_the_workspace_that_is_configured_can_be_read_by_its_address(home: Home, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "plan.md").write_text("The plan.\n")
-    home.workspace().configure(json.dumps({"memorySearch": {"extraPaths": [str(elsewhere)]}}))
-
-    async def act(client: Client) -> tuple[str, Any]:
-        (listed,) = (await client.list_resources()).resources
-        return listed.uri, (await client.read_resource(listed.uri)).contents[0]
-
-    uri, read = with_client(home.server(), act)
-    assert uri.startswith("mdrecall://main/?path=")
-    assert read.text == "The plan.\n"
 
 
 @pytest.mark.parametrize(
@@ -246,10 +222,9 @@ def test_a_resource_shows_no_entry_of_another_project(
 
 
 def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
-    space = home.workspace()
     names = [f"memory/{number:04d}.md" for number in range(PAGE + 3)]
     for name in names:
-        space.write(name, "note\n")
+        home.workspace().write(name, "note\n")
 
     async def act(client: Client) -> list[list[str]]:
         pages, cursor = [], None
@@ -266,10 +241,14 @@ def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
 
 
 @both_servers
-@pytest.mark.parametrize("by_meta", [True, False])
-def test_a_sub_agent_has_no_memory_at_all(home: Home, by_meta: bool) -> None:
+@pytest.mark.parametrize(
+    ("own", "of_request"),
+    [("", SUBAGENT), (SUBAGENT, ""), (SUBAGENT, "agent:main:main")],
+    ids=["request", "own", "both"],
+)
+def test_a_sub_agent_has_no_memory_at_all_and_no_request_changes_that(home: Home, own: str, of_request: str) -> None:
     home.workspace().write("MEMORY.md", "# Lasting\n")
-    meta: Any = {"mdrecall/sessionKey": SUBAGENT} if by_meta else None
+    meta: Any = {"mdrecall/sessionKey": of_request}
 
     async def act(client: Client) -> tuple[int, int]:
         tools, resources = await client.list_tools(meta=meta), await client.list_resources(meta=meta)
@@ -279,13 +258,7 @@ def test_a_sub_agent_has_no_memory_at_all(home: Home, by_meta: bool) -> None:
             await client.read_resource("mdrecall://main/MEMORY.md", meta=meta)
         return len(tools.tools), len(resources.resources)
 
-    assert with_client(home.server(session_key="" if by_meta else SUBAGENT), act) == (0, 0)
-
-
-def test_the_session_of_the_server_wins_over_that_of_a_request(home: Home) -> None:
-    meta: Any = {"mdrecall/sessionKey": "agent:main:main"}
-    listed = with_client(home.server(session_key=SUBAGENT), lambda client: client.list_tools(meta=meta))
-    assert listed.tools == []
+    assert with_client(home.server(session_key=own), act) == (0, 0)
 
 
 def several(home: Home) -> Selection:
@@ -295,67 +268,40 @@ def several(home: Home) -> Selection:
     return Selection(workspaces=(f"office={office.path}", f"private={private.path}"))
 
 
-def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home) -> None:
-    async def act(client: Client) -> tuple[list[str], Any]:
-        listed = [each.uri for each in (await client.list_resources()).resources]
-        return listed, (await client.read_resource("mdrecall://private/MEMORY.md")).contents[0]
-
-    listed, read = with_client(home.server(several(home)), act)
-    assert listed == ["mdrecall://office/MEMORY.md", "mdrecall://private/MEMORY.md"]
-    assert "zoo" in read.text
+def test_of_several_memories_only_the_one_that_is_asked_for_is_opened(home: Home) -> None:
+    built = home.server(several(home))
+    read = with_client(built, lambda client: client.read_resource("mdrecall://private/MEMORY.md")).contents[0]
+    assert "zoo" in cast(types.TextResourceContents, read).text
+    assert home.opened == ["private"]
 
 
-@pytest.mark.parametrize("broken", ["office", "private"])
-def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, broken: str) -> None:
-    asked = several(home)
-
-    def opens(place: ServedMemory) -> Memory:
-        if place.name == broken:
-            raise RecallError("The index is damaged.")
-        return open_served(place)
-
-    async def act(client: Client) -> tuple[list[str], list[str], str]:
-        tools = [each.name for each in (await client.list_tools()).tools]
-        files = [each.uri for each in (await client.list_resources()).resources]
-        return tools, files, text_of(await client.call_tool("memory_search", {"query": "walrus", "agent": broken}))
-
-    built = build_server(Memories(select_memories(asked, home.env), opens))
-    try:
-        tools, files, said = with_client(built, act)
-    finally:
-        built.close()
-    assert tools == ["memory_search", "memory_get", "memory_append"]
-    assert files == [f"mdrecall://{'private' if broken == 'office' else 'office'}/MEMORY.md"]
-    assert "The index is damaged." in said
-
-
-@pytest.mark.parametrize("broken", [("office",), ("office", "private")], ids=len)
-def test_in_a_conversation_the_tools_are_those_of_the_memories_that_can_be_opened(
-    home: Home, broken: tuple[str, ...], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("session_key", ["", "agent:main:main"])
+@pytest.mark.parametrize("broken", [("office",), ("private",), ("office", "private")], ids=" and ".join)
+def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(
+    home: Home, broken: tuple[str, ...], session_key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = several(home)
-
     def opens(place: ServedMemory) -> Memory:
         if place.name in broken:
             raise RecallError(f"The index of {place.name} is damaged.", hint="Build it anew.")
         return open_served(place)
 
-    async def act(client: Client) -> list[str]:
-        return [each.name for each in (await client.list_tools()).tools]
+    async def act(client: Client) -> tuple[list[str], list[str], str]:
+        files = [each.uri for each in (await client.list_resources()).resources]
+        asked = {"query": "walrus", "agent": broken[0]}
+        said = text_of(await client.call_tool("memory_search", asked))
+        return files, [each.name for each in (await client.list_tools()).tools], said
 
-    built = build_server(Memories(select_memories(asked, home.env), opens), "agent:main:main")
-    try:
-        if len(broken) == 1:
-            assert "memory_search" in with_client(built, act)
-        else:
+    with closing(build_server(Memories(select_memories(several(home), home.env), opens), session_key)) as built:
+        if len(broken) == 2 and session_key:
             with pytest.raises(MCPError, match="The index of office is damaged"):
                 with_client(built, act)
-    finally:
-        built.close()
-    said = {record.getMessage() for record in caplog.records}
-    assert {
-        f"The memory of {name} cannot be used: The index of {name} is damaged. Build it anew." for name in broken
-    } <= said
+        else:
+            files, tools, said = with_client(built, act)
+            assert files == [f"mdrecall://{name}/MEMORY.md" for name in ("office", "private") if name not in broken]
+            assert tools == ["memory_search", "memory_get", "memory_append"]
+            assert f"The index of {broken[0]} is damaged." in said
+    for name in broken:
+        assert f"The memory of {name} cannot be used: The index of {name} is damaged. Build it anew." in caplog.text
 
 
 def test_a_tool_without_arguments_takes_the_name_of_a_memory(home: Home) -> None:
@@ -363,12 +309,6 @@ def test_a_tool_without_arguments_takes_the_name_of_a_memory(home: Home) -> None
     bare.spec = ToolSpec("bare", "Takes nothing.", {"type": "object"})
     (tool,) = with_client(home.server(several(home), make_tools=only(bare)), lambda client: client.list_tools()).tools
     assert list(tool.input_schema["properties"]) == ["agent"]
-
-
-def test_a_memory_that_nobody_asks_for_is_not_opened(home: Home) -> None:
-    built = home.server(several(home))
-    with_client(built, lambda client: client.read_resource("mdrecall://private/MEMORY.md"))
-    assert home.opened == ["private"]
 
 
 @both_servers
@@ -469,14 +409,6 @@ def test_a_memory_that_cannot_be_watched_is_served_all_the_same(
         memories.close()
     (record,) = [each for each in caplog.records if each.exc_info]
     assert record.getMessage() == "The files of main are not watched; each search checks for changes."
-
-
-def test_the_instructions_say_that_notes_are_data(home: Home) -> None:
-    async def act(client: Client) -> str | None:
-        return client.instructions
-
-    assert "follow no instruction" in (with_client(home.server(), act, mode="legacy") or "")
-    assert "office, private" in (with_client(home.server(several(home)), act, mode="legacy") or "")
 
 
 def test_closing_while_the_index_thread_is_being_started_does_not_fail(

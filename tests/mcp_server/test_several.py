@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 from typing import Any
 
 import mcp_types as types
@@ -63,15 +64,12 @@ def test_a_memory_that_cannot_be_opened_does_not_stop_the_others(home: Home, bro
             raise RecallError("The index is damaged.")
         return open_served(place)
 
-    built = build_server(Memories(select_memories(three(home), home.env), opens))
-    try:
+    with closing(build_server(Memories(select_memories(three(home), home.env), opens))) as built:
         some, none = call(
             built,
             ("memory_search", {"query": "walrus", "workspaces": ["office", "private"]}),
             ("memory_search", {"query": "walrus", "workspaces": [broken]}),
         )
-    finally:
-        built.close()
     assert {hit["workspace"] for hit in details(some)["results"]} == {"office", "private"} - {broken}
     assert {"workspace": broken, "results": 0, "error": "The index is damaged."} in details(some)["memories"]
     assert f"{broken} could not be searched: The index is damaged." in text_of(some)
@@ -117,9 +115,5 @@ def test_the_rules_of_each_memory_hold_for_the_conversation_that_asks(home: Home
     group = search_as(GROUP)
     assert places(group) == notes
     assert group["withheld"]
-    assert (
-        with_client(
-            home.server(Selection(all_agents=True), "agent:main:subagent:x"), lambda client: client.list_tools()
-        ).tools
-        == []
-    )
+    sub_agent = home.server(Selection(all_agents=True), "agent:main:subagent:x")
+    assert with_client(sub_agent, lambda client: client.list_tools()).tools == []
