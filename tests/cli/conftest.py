@@ -39,21 +39,21 @@ _OF_THE_PROCESS = ("PYTHON", "LANG", "LC_", "TMPDIR")
 def run(workspace: Workspace) -> Run:
     """Runs ``mdrecall`` with arguments in the workspace, with a home of its own, as ``main`` does."""
 
-    def ran(*arguments: str, **more_env: str) -> Ran:
+    def ran(*arguments: str, stdin: bytes = b"", **more_env: str) -> Ran:
         # The log, too, is set up once in a process.
         if {"-v", "--verbose"} & set(arguments) or any(name.startswith(_OF_THE_PROCESS) for name in more_env):
             return run_in_own_process(workspace, *arguments, **more_env)
-        return run_in_this_process(arguments, {**workspace.env, **more_env}, workspace.path)
+        return run_in_this_process(arguments, {**workspace.env, **more_env}, workspace.path, stdin)
 
     return ran
 
 
-def run_in_this_process(arguments: Sequence[str], env: Mapping[str, str], folder: Path) -> Ran:
+def run_in_this_process(arguments: Sequence[str], env: Mapping[str, str], folder: Path, stdin: bytes = b"") -> Ran:
     """Run ``main`` in a folder, with this environment and no other."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     with (
         environment(env, folder),
-        patch.object(sys, "stdin", io.StringIO()),
+        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")),
         redirect_stdout(out),
         redirect_stderr(err),
     ):
@@ -71,10 +71,19 @@ def run_process(workspace: Workspace) -> Run:
 
 
 def run_in_own_process(workspace: Workspace, *arguments: str, **more_env: str) -> Ran:
-    command = [sys.executable, "-W", "error", "-m", "mdrecall", *arguments]
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), **more_env}
+    return run_program(workspace, [sys.executable, "-W", "error", "-m", "mdrecall", *arguments], **more_env)
+
+
+def run_program(workspace: Workspace, command: Sequence[str], **more_env: str) -> Ran:
+    """Run any program in the workspace; a Python that it starts finds this mdrecall."""
+    env = own_env(workspace, **more_env)
     done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, timeout=60, check=False)
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def own_env(workspace: Workspace, **more: str) -> dict[str, str]:
+    """Return the environment of a process of its own, which finds this mdrecall."""
+    return {**workspace.env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **more}
 
 
 def _text_of(stream: io.TextIOWrapper) -> str:

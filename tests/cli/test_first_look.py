@@ -59,12 +59,6 @@ def test_beside_openclaw_an_empty_answer_names_what_is_not_searched(workspace: W
         workspace.write("MEMORY.md", "# x\n")
 
 
-def test_once_there_is_a_configuration_in_its_place_none_other_is_named(workspace: Workspace, run: Run) -> None:
-    workspace.write("mdrecall.json", "{}")
-    configure(workspace)
-    assert "is not read" not in run("status").out
-
-
 def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Workspace, run: Run) -> None:
     written(workspace)
     with ProviderServer("openai-compatible", key=None, latency_s=60) as server:
@@ -83,12 +77,6 @@ def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Wor
     assert (running.returncode, out) == (130, "")
     assert err == "Stopped. Everything indexed so far is kept; run `mdrecall index` to continue.\n"
     assert "memory/walrus.md" in run("search", "walrus").out
-
-
-def test_a_dead_server_is_known_by_a_probe(workspace: Workspace, run: Run) -> None:
-    configure(workspace, compatible(dead_url()))
-    done = run("status", "--deep", "--json")
-    assert "cannot be reached" in done.json[0]["embeddingProbe"]["error"]
 
 
 @pytest.mark.parametrize(
@@ -113,12 +101,6 @@ def test_what_waits_for_vectors_is_not_called_a_change_on_disk(workspace: Worksp
     assert "embeddings are missing; `mdrecall index` adds them" in run("status").out
     workspace.write("memory/new.md", "new")
     assert "files have changed" in run("status").out
-
-
-def test_a_key_that_is_not_there_is_told_once(workspace: Workspace, run: Run) -> None:
-    written(workspace)
-    configure(workspace, {"provider": "openai", "remote": {"apiKey": "${NO_SUCH_KEY}"}})
-    assert "! openai cannot be used: memorySearch.remote.apiKey refers to ${NO_SUCH_KEY}" in run("index").err
 
 
 def test_the_doctor_says_a_thing_once(workspace: Workspace, run: Run) -> None:

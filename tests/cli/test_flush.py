@@ -1,26 +1,13 @@
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Ran, Run
+from tests.cli.conftest import Run
 from tests.conftest import Workspace
 
 KEY = "agent:main:main"
-
-
-def append(workspace: Workspace, text: str | bytes, *arguments: str) -> Ran:
-    command = [sys.executable, "-W", "error", "-m", "mdrecall", "flush", "append", *arguments]
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        command, cwd=workspace.path, env=env, input=text.encode() if isinstance(text, str) else text,
-        capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def notes(workspace: Workspace) -> list[Path]:
@@ -60,30 +47,29 @@ def test_the_prompts_are_printed_with_the_day_in_them(run: Run) -> None:
     assert run("flush", "prompt", "--part", "user").out.startswith("Memory flush")
 
 
-def test_append_writes_standard_input_and_says_where(workspace: Workspace) -> None:
-    ran = append(workspace, "## Decisions\n- dark mode\n")
+def test_append_writes_standard_input_and_says_where(workspace: Workspace, run: Run) -> None:
+    ran = run("flush", "append", stdin=b"## Decisions\n- dark mode\n")
     (path,) = notes(workspace)
-    assert ran.out == f"memory/{path.name}#L1-L3  43 bytes\n"
-    again = append(workspace, b"\xef\xbb\xbf## Decisions\n- dark mode\n## New\n- \xff\n", "--json")
+    assert ran == (0, f"memory/{path.name}#L1-L3  43 bytes\n", "")
+    again = run("flush", "append", "--json", stdin=b"\xef\xbb\xbf## Decisions\n- dark mode\n## New\n- \xff\n")
     assert again.json == {
         "path": f"memory/{path.name}", "bytes": 31, "skipped": ["## Decisions"], "startLine": 4, "endLine": 6,
     }  # fmt: skip
-    known = append(workspace, "## Decisions\n- dark mode\n")
+    known = run("flush", "append", stdin=b"## Decisions\n- dark mode\n")
     assert known.out == f"Nothing new for memory/{path.name}.\n"
     assert known.err == "Skipped, because it is already there: ## Decisions\n"
-    assert (ran.code, again.code, known.code) == (0, 0, 0)
-    assert path.read_text() == ("## Decisions\n- dark mode\n<!-- by flush -->\n## New\n- \ufffd\n<!-- by flush -->\n")
+    assert path.read_text() == "## Decisions\n- dark mode\n<!-- by flush -->\n## New\n- \ufffd\n<!-- by flush -->\n"
 
 
-def test_append_takes_silence_and_refuses_nothing_and_other_paths(workspace: Workspace) -> None:
-    assert append(workspace, "NO_REPLY\n").out.startswith("Nothing new")
+def test_append_takes_silence_and_refuses_nothing_and_other_paths(workspace: Workspace, run: Run) -> None:
+    assert run("flush", "append", stdin=b"NO_REPLY\n").out.startswith("Nothing new")
     assert notes(workspace) == []
-    blank = append(workspace, " \n")
+    blank = run("flush", "append", stdin=b" \n")
     assert (blank.code, "nothing to append" in blank.err) == (2, True)
-    outside = append(workspace, "text", "--path", "MEMORY.md")
-    assert outside.code == 2
-    assert re.search(r"Write to memory/\d{4}-\d\d-\d\d\.md", outside.err)
-    assert append(workspace, "text", "--path", "@" + f"{re.search(r'memory/[^;]*', outside.err)[0]}").code == 0  # type: ignore[index]
+    outside = run("flush", "append", "--path", "MEMORY.md", stdin=b"text")
+    found = re.search(r"Write to (memory/\d{4}-\d\d-\d\d\.md)", outside.err)
+    assert found
+    assert run("flush", "append", "--path", f"@{found[1]}", stdin=b"text").code == 0
 
 
 @pytest.mark.parametrize(

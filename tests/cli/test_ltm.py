@@ -2,16 +2,14 @@
 
 import importlib.util
 import re
-import time
 from typing import Any
 
 import pytest
 
 from mdrecall.cli.extras import _format_time
-from mdrecall.cli.main import main
 from mdrecall.embed.offline.embedder import OfflineEmbedder
-from tests.cli.conftest import Ran, Run
-from tests.conftest import Workspace, live_in
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("lancedb") is None, reason="not installed: lancedb; sh scripts/test installs it"
@@ -19,22 +17,12 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def ltm(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs ``mdrecall ltm`` in this process, because importing LanceDB takes seconds."""
-    live_in(workspace.home, workspace.path, monkeypatch)
-    monkeypatch.setenv("MDRECALL_STATE_DIR", str(workspace.state))
-
-    def ran(*arguments: str) -> Ran:
-        try:
-            code = main(["ltm", *arguments])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        return Ran(code, *capfd.readouterr())
-
-    return ran
+def ltm(run: Run) -> Run:
+    """Runs ``mdrecall ltm``."""
+    return lambda *arguments: run("ltm", *arguments)
 
 
-def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
+def test_what_programs_read_of_memories(ltm: Run) -> None:
     assert (ltm("list").code, ltm("list").err) == (1, "There are no memories yet.\n")
     stored = ltm("store", "I", "prefer", "dark", "mode", "--ttl", "30d", "--importance", "0.9", "--json").json
     assert stored["action"] == "created"
@@ -46,50 +34,33 @@ def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
     assert memory["expiresAt"] > memory["createdAt"]
     found = ltm("search", "where", "is", "the", "deploy", "key", "--json").json
     assert [one["text"] for one in found] == ["The deploy key lives in the vault"]
-    assert 0.2 < found[0]["score"] <= 1
     assert ltm("stats", "--json").json["categories"] == {"preference": 1, "other": 1}
     short = stored["id"][:8]
-    refused = ltm("forget", short)
-    assert refused.code == 2
-    assert "Add --yes" in refused.err
-    assert ltm("forget", short, "--yes", "--json").json["deleted"] is True
-    gone = ltm("forget", short, "--yes")
-    assert (gone.code, "No memory has the id" in gone.err) == (2, True)
+    assert (ltm("forget", short).code, ltm("forget", short, "--yes", "--json").json["deleted"]) == (2, True)
+    assert "No memory has the id" in ltm("forget", short, "--yes").err
     assert "the vault" in ltm("list", "--all-agents").out
 
 
 def test_what_people_read_of_their_memories(ltm: Run) -> None:
     ids = [
         ltm("store", *words, "--json").json["id"]
-        for words in (
-            ("I prefer dark mode", "--category", "preference"),
-            ("The boat\x07 is blue", "--ttl", "30d", "--category", "fact"),
-            ("Tea",),
-        )
+        for words in (["I prefer dark mode"], ["The boat\x07 is blue", "--ttl", "30d", "--category", "fact"], ["Tea"])
     ]
-    rows = {row["id"]: row for row in ltm("list", "--json").json["memories"]}
-    day, until = (
-        time.strftime("%Y-%m-%d %H:%M", time.localtime(rows[ids[1]][name] / 1000))
-        for name in ("createdAt", "expiresAt")
-    )
-    listed = ltm("list", "--limit", "2")
+    row = next(row for row in ltm("list", "--json").json["memories"] if row["id"] == ids[1])
+    day, until = (_format_time(row[name]) for name in ("createdAt", "expiresAt"))
     assert f"{ids[1]}  {day}  fact  until {until}\n  The boat\ufffd is blue\n" in ltm("list").out
+    listed = ltm("list", "--limit", "2")
     assert (listed.code, listed.out.count("\n"), listed.err) == (0, 4, "1 more. Continue with --offset 2.\n")
     rest = ltm("list", "--limit", "1", "--offset", "2")
     assert (rest.out.count("\n"), rest.err) == (2, "")
-    beyond = ltm("list", "--offset", "3")
-    assert (beyond.code, beyond.out, beyond.err) == (1, "", "There are only 3 memories.\n")
+    assert ltm("list", "--offset", "3") == (1, "", "There are only 3 memories.\n")
     found = ltm("search", "is the boat blue", "--limit", "1")
     assert (found.code, found.err) == (0, "")
     assert re.match(rf"[01]\.\d\d  {ids[1]}  ", found.out)
-    assert ltm("search", "zeppelin").code == 1
-    nothing = ltm("search", "zeppelin", "--json")
-    assert (nothing.code, nothing.json, nothing.err) == (1, [], "No memory matches.\n")
+    assert ltm("search", "zeppelin", "--json") == (1, "[]\n", "No memory matches.\n")
     stats = ltm("stats").out.splitlines()
-    assert stats[0].startswith("3 in ")
     assert stats[0].endswith(": 1 fact, 1 other, 1 preference")
     assert stats[1] == "Embeddings: offline, mdrecall-words-v1. Memories of other agents: 0."
-    assert ltm("reembed").out == "3 memories embedded again with offline, mdrecall-words-v1.\n"
     assert ltm("forget", ids[2], "--yes").out.splitlines()[1:] == ["  Tea", "Deleted."]
 
 
@@ -115,10 +86,9 @@ def test_bad_input_is_told_with_exit_code_2(ltm: Run, arguments: tuple[str, ...]
 def test_stats_tell_the_oldest_and_the_newest_only_if_there_is_a_memory(ltm: Run) -> None:
     empty = ltm("stats", "--json").json
     assert (empty["total"], "oldest" in empty, "newest" in empty) == (0, False, False)
-    assert "From " not in ltm("stats").out
     ltm("store", "I prefer dark mode")
     (memory,) = ltm("list", "--json").json["memories"]
-    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(memory["createdAt"] / 1000))
+    day = _format_time(memory["createdAt"])
     stats = ltm("stats", "--json").json
     assert (stats["total"], stats["oldest"], stats["newest"]) == (1, day, day)
     assert f"From {day} to {day}. Expired: 0." in ltm("stats").out
@@ -154,18 +124,14 @@ def test_the_doctor_looks_into_the_table(run: Run, ltm: Run, workspace: Workspac
 
 
 def test_a_time_that_no_calendar_has_is_unknown() -> None:
-    assert _format_time(0.0)[:8] in ("1970-01-", "1969-12-")
     assert _format_time(1e300) == "an unknown time"
 
 
 def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "tea\n")
     workspace.configure('{"plugins": {"slots": {"memory": "memory-nowhere"}}}')
     (record,) = run("status", "--json").json
-    assert record["plugin"]["id"] == "memory-nowhere"
-    assert record["plugin"]["diagnostics"][0]["level"] == "warning"
+    assert (record["plugin"]["id"], record["plugin"]["diagnostics"][0]["level"]) == ("memory-nowhere", "warning")
     shown = run("status")
     assert "memory-nowhere, which is not installed" in shown.err
     assert "  Plugin:      memory-nowhere\n" in shown.out
-    findings = find_plugin(run)
-    assert [finding["verdict"] for finding in findings] == ["note"]
+    assert [finding["verdict"] for finding in find_plugin(run)] == ["note"]

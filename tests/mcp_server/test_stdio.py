@@ -82,17 +82,6 @@ def test_the_sdks_client_finds_reads_and_leaves_over_pipes(workspace: Workspace)
     assert listed == ["mdrecall://main/memory/2026-02-10.md"]
 
 
-def test_whoever_writes_requests_and_closes_the_pipe_is_answered_and_the_server_ends(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
-    process = serve(workspace)
-    out, err = process.communicate(greeting(call(2, "memory_search", query="walrus")), timeout=PATIENCE_S)
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert [each["id"] for each in answers] == [1, 2]
-    assert answers[0]["result"]["serverInfo"]["name"] == "mdrecall"
-    assert answers[1]["result"]["structuredContent"]["results"][0]["path"] == "MEMORY.md"
-    assert (process.returncode, err) == (0, "")
-
-
 @pytest.mark.parametrize("options", [[], ["--workspace", "."]], ids=["started there", "named"])
 def test_in_a_cloned_repository_that_nobody_has_named_agents_search_and_do_not_write(
     workspace: Workspace, options: list[str]
@@ -181,20 +170,6 @@ def test_only_the_protocol_reads_what_the_client_sends() -> None:
     assert (done.stdout, done.stderr) == (b"answer", b"b'' b'request'\n")
 
 
-def test_a_client_that_stops_reading_does_not_keep_the_server(workspace: Workspace) -> None:
-    for number in range(30):
-        workspace.write(f"memory/{number}.md", "walrus " * 200)
-    with serve(workspace) as process:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(greeting(*(call(2 + number, "memory_get", path="memory/1.md") for number in range(60))))
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["id"] == 1
-        process.stdout.close()
-        process.stdin.close()
-        assert process.wait(PATIENCE_S) == 0
-
-
 def test_without_the_sdk_pipes_are_served_and_the_way_to_get_http_is_told(workspace: Workspace) -> None:
     code = (
         "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"
@@ -215,18 +190,6 @@ def test_without_the_sdk_pipes_are_served_and_the_way_to_get_http_is_told(worksp
     served = run("mcp", text=greeting({"id": 2, "method": "tools/list"}, {"id": 3, "method": "resources/list"}))
     assert (served.returncode, served.stderr) == (0, "")
     assert sorted(json.loads(line)["id"] for line in served.stdout.splitlines()) == [1, 2, 3]
-
-
-def test_the_server_greets_its_client_before_it_loads_a_memory(workspace: Workspace) -> None:
-    code = (
-        "import sys; import mdrecall.mcp_server.start, mdrecall.mcp_server.answers, mdrecall.mcp_server.stdio;"
-        "print(*(name for name in ('mdrecall.memory', 'mdrecall.plugins', 'numpy') if name in sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env=process_env(workspace.env), capture_output=True, text=True,
-        timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 def test_the_inspector_accepts_the_server(workspace: Workspace, inspector: list[str]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,63 +23,55 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "own")}
 
 
-def found(env: dict[str, str], **asked: object) -> list[tuple[str, str, str | None]]:
-    places = select_memories(Selection(**asked), env)  # type: ignore[arg-type]
-    return [(place.name, place.loaded.settings.agent_id, place.workspace) for place in places]
-
-
 def folder(env: dict[str, str], name: str) -> str:
     return os.path.join(env["HOME"], ".openclaw", name)
 
 
-def test_agents_are_named_by_their_ids(env: dict[str, str]) -> None:
-    assert found(env, agents=("work",)) == [("work", "work", None)]
-    assert found(env, agents=("work", "main")) == [("work", "work", None), ("main", "main", None)]
-    assert found(env, agents=("work", "main", "work")) == [("work", "work", None), ("main", "main", None)]
+MAIN, WORK = ("main", "main", ""), ("work", "work", "")
 
 
-def test_all_agents_are_those_whose_memory_is_on(env: dict[str, str]) -> None:
-    assert found(env, all_agents=True) == [("main", "main", None), ("work", "work", None)]
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"agents": ["work"]}, [WORK]),
+        ({"agents": ["work", "main", "work"]}, [WORK, MAIN]),
+        ({"all_agents": True}, [MAIN, WORK]),
+        ({"workspaces": ["{0}/notes"]}, [("main", "main", "{0}/notes")]),
+        ({"workspaces": ["~/.openclaw/notes"]}, [("main", "main", "{0}/notes")]),
+        ({"workspaces": ["mine={0}/notes"]}, [("mine", "main", "{0}/notes")]),
+        (
+            {"workspaces": ["Mine={0}/notes", "{0}/workspace-work"]},
+            [("mine", "main", "{0}/notes"), ("workspace-work", "main", "{0}/workspace-work")],
+        ),
+        (
+            {"agents": ["work"], "workspaces": ["a={0}/notes", "b={0}/other/notes"]},
+            [("a", "work", "{0}/notes"), ("b", "work", "{0}/other/notes")],
+        ),
+    ],
+)
+def test_memories_are_chosen_by_agents_and_folders(
+    env: dict[str, str], asked: dict[str, Any], found: list[tuple[str, str, str]]
+) -> None:
+    state = folder(env, "")[:-1]
+    asked["workspaces"] = tuple(text.format(state) for text in asked.get("workspaces", ()))
+    served = select_memories(Selection(**asked), env)
+    shown = [(each.name, each.loaded.settings.agent_id, each.workspace or "") for each in served]
+    assert shown == [(name, agent, path.format(state)) for name, agent, path in found]
 
 
-def test_an_agent_whose_memory_is_off_cannot_be_asked_for(env: dict[str, str]) -> None:
-    with pytest.raises(RecallError, match="switched off"):
-        select_memories(Selection(agents=("quiet",)), env)
-
-
-def test_one_workspace_is_the_memory_of_the_default_agent_there(env: dict[str, str]) -> None:
-    notes = folder(env, "notes")
-    assert found(env, workspaces=(notes,)) == [("main", "main", notes)]
-    assert found(env, workspaces=("~/.openclaw/notes",)) == [("main", "main", notes)]
-
-
-def test_several_workspaces_have_names_of_their_own(env: dict[str, str]) -> None:
-    notes, work = folder(env, "notes"), folder(env, "workspace-work")
-    assert found(env, workspaces=(f"Mine={notes}", work)) == [("mine", "main", notes), ("workspace-work", "main", work)]
-    assert found(env, workspaces=(f"mine={notes}",)) == [("mine", "main", notes)]
-
-
-def test_two_workspaces_of_one_name_are_refused(env: dict[str, str]) -> None:
-    with pytest.raises(RecallError, match="Two workspaces are called 'notes'"):
-        select_memories(Selection(workspaces=(folder(env, "notes"), folder(env, "other/notes"))), env)
-
-
-def test_what_cannot_be_matched_is_refused(env: dict[str, str]) -> None:
-    notes = folder(env, "notes")
-    with pytest.raises(RecallError, match="cannot be combined"):
-        select_memories(Selection(all_agents=True, agents=("main",)), env)
-    with pytest.raises(RecallError, match="cannot be matched"):
-        select_memories(Selection(agents=("main", "work"), workspaces=(notes,)), env)
-    with pytest.raises(RecallError, match="There is no workspace folder"):
-        select_memories(Selection(workspaces=("mine=/nowhere",)), env)
-
-
-def test_several_workspaces_can_be_those_of_one_agent(env: dict[str, str]) -> None:
-    workspaces = (f"a={folder(env, 'notes')}", f"b={folder(env, 'other/notes')}")
-    assert found(env, agents=("work",), workspaces=workspaces) == [
-        ("a", "work", folder(env, "notes")),
-        ("b", "work", folder(env, "other/notes")),
-    ]
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"agents": ["quiet"]}, "switched off"),
+        ({"all_agents": True, "agents": ["main"]}, "cannot be combined"),
+        ({"agents": ["main", "work"], "workspaces": ["~/.openclaw/notes"]}, "cannot be matched"),
+        ({"workspaces": ["mine=/nowhere"]}, "There is no workspace folder"),
+        ({"workspaces": ["~/.openclaw/notes", "~/.openclaw/other/notes"]}, "Two workspaces are called 'notes'"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(env: dict[str, str], asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecallError, match=said):
+        select_memories(Selection(**asked), env)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +94,7 @@ def test_a_memory_knows_the_plugin_in_its_memory_slot(
 
 def test_an_agent_that_openclaw_has_not_used_yet_is_left_out_of_all_agents(env: dict[str, str]) -> None:
     os.rmdir(folder(env, "workspace-work"))
-    assert found(env, all_agents=True) == [("main", "main", None)]
+    assert [each.name for each in select_memories(Selection(all_agents=True), env)] == ["main"]
     with pytest.raises(RecallError, match="There is no workspace folder"):
         select_memories(Selection(agents=("main", "work")), env)
     os.rmdir(folder(env, "workspace"))
