@@ -64,20 +64,17 @@ def test_an_old_line_that_is_not_there_is_an_error_and_nothing_is_written(worksp
     assert not (workspace.path / NEW).exists()
 
 
-def test_a_message_brings_curated_entries_to_mind(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "- The owner of the shop is Rosa. <!-- trigger: shop -->\n")
-    ran = run("context", "--message", "tell me about the shops")
-    assert (ran.code, ran.out) == (0, "- The owner of the shop is Rosa. (Source: MEMORY.md#L1)\n")
-    (entry,) = run("context", "--message", "the shop", "--json").json["entries"]
-    assert (entry["citation"], entry["triggers"], round(entry["score"], 2)) == ("MEMORY.md#L1", ["shop"], 0.68)
-    for arguments in (["--message", "the weather"], ["--message", "the shop", "--session-key", "x:group:1"]):
-        ran = run("context", *arguments)
-        assert (ran.code, ran.out) == (1, "")
-
-
-def test_context_knows_the_repository_of_the_current_folder_and_a_person(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "- For all.\n- Of the blog. <!-- project: github.com/ana/blog -->\n")
+def test_context_knows_the_words_of_a_message_the_repository_of_the_current_folder_and_a_person(
+    workspace: Workspace, run: Run
+) -> None:
+    shop = "- Rosa owns the shop. <!-- trigger: shop -->\n"
+    workspace.write("MEMORY.md", f"- For all.\n{shop}- Of the blog. <!-- project: github.com/ana/blog -->\n")
     workspace.write("users/ana/USER.md", "- Wants tables.\n")
+    recalled = run("context", "--message", "tell me about the shops")
+    assert recalled == (0, "- Rosa owns the shop. (Source: MEMORY.md#L2)\n", "")
+    (entry,) = run("context", "--message", "the shop", "--json").json["entries"]
+    assert (entry["citation"], entry["triggers"], round(entry["score"], 2)) == ("MEMORY.md#L2", ["shop"], 0.68)
+    assert run("context", "--message", "the shop", "--session-key", "x:group:1")[:2] == (1, "")
     assert "Of the blog." in run("context").out
     blog = run("context", "--project", "github.com/ana/blog", "--profile", "ana")
     assert "Of the blog." in blog.out

@@ -6,7 +6,6 @@ from typing import get_args
 
 import pytest
 
-from mdrecall import errors
 from mdrecall.cli.main import COMMANDS, PARTS, build_parser
 from mdrecall.cli.output import _BY_ERROR, REMEDY_BY_REASON, add_remedy, hint_for
 from mdrecall.errors import ConfigError, FileMissing, KeyRefused, RecallError
@@ -63,8 +62,3 @@ def test_an_error_gets_the_remedy_of_its_class_where_the_command_is_not_the_reme
 def test_an_option_is_named_only_where_the_command_has_it(workspace: Workspace, run: Run) -> None:
     assert "--workspace" in run("status", "--workspace", "/no/where").err
     assert "--workspace" not in run("demo", "--into", str(workspace.path)).err
-
-
-def test_every_class_in_the_table_is_an_error_of_ours() -> None:
-    for error, *_ in _BY_ERROR:
-        assert getattr(errors, error.__name__) is error

@@ -25,13 +25,6 @@ def test_links_are_printed_with_their_lines(run: Run, workspace: Workspace) -> N
     }
 
 
-def test_a_note_that_does_not_exist_is_an_error_with_a_suggestion(run: Run, workspace: Workspace) -> None:
-    workspace.write("people/priya.md", "text\n")
-    ran = run("links", "prija")
-    assert (ran.code, "There is no note 'prija'." in ran.err, "people/priya.md?" in ran.err) == (2, True, True)
-    assert run("links", "").code == 2
-
-
 def test_filters_are_options_that_can_be_repeated(run: Run, workspace: Workspace) -> None:
     workspace.write("a/one.md", "coffee #x #y\n")
     workspace.write("b/two.md", "coffee #x\n")

@@ -34,18 +34,6 @@ def test_the_log_shows_per_session_what_was_shown_when_and_why(hooks: Hooks, run
     assert "s2" not in run("log", "--session", "s1").out
 
 
-def test_json_has_every_answer_and_the_text_of_its_lines(hooks: Hooks, run: Run) -> None:
-    hooks.answer("prompt", prompt=PROMPT)
-    answer, silenced = run("log", "--json").json
-    assert silenced["lines"] == []
-    assert (answer["host"], answer["session"], answer["event"]) == ("claude-code", "s1", "prompt")
-    [line] = answer["lines"]
-    assert line["number"] == 1
-    assert line["score"] > 0.3
-    assert "twelve" in line["text"]
-    assert line["silenced"] is False
-
-
 def test_a_line_is_silenced_and_taken_back(hooks: Hooks, run: Run) -> None:
     hooks.answer("prompt", prompt=PROMPT)
     assert run("log", "--silence", "1")[:2] == (0, "Line 1 is silenced. A search still finds it.\n")

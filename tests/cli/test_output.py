@@ -56,13 +56,26 @@ def result(**more: Any) -> SearchResult:
     )
 
 
-def test_a_result_is_its_score_its_citation_its_lines_and_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(), result(heading="", snippet="\x1b[2Jx"), result(heading="memory"))), "pool")
-    assert capsys.readouterr().out == (
-        "0.457 medium  memory/a.md#L3-L9  Zoo › Pool\n    the walrus\n    sleeps\n\n"
-        "0.457 medium  memory/a.md#L3-L9\n    \ufffd[2Jx\n\n"
-        "0.457 medium  memory/a.md#L3-L9\n    the walrus\n    sleeps\n"
-    )
+@pytest.mark.parametrize(
+    ("found", "more", "lines"),
+    [
+        (result(), "  Zoo › Pool", ["the walrus", "sleeps"]),
+        (result(heading="", snippet="\x1b[2Jx"), "", ["\ufffd[2Jx"]),
+        (result(heading="memory"), "", ["the walrus", "sleeps"]),
+        (result(speaker="Ana", date="2026-03-01"), "  Zoo › Pool  [Ana, 2026-03-01]", ["the walrus", "sleeps"]),
+        (result(speaker="walrus", date=""), "  Zoo › Pool", ["the walrus", "sleeps"]),
+        (
+            result(scored_by="a\x07model", query="seals"),
+            '  Zoo › Pool  scored by a\ufffdmodel  for "seals"',
+            ["the walrus", "sleeps"],
+        ),
+    ],
+)
+def test_a_result_is_its_score_its_citation_its_heading_and_its_lines(
+    found: SearchResult, more: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_answer(SearchAnswer((found,)), "pool")
+    assert capsys.readouterr().out == "\n    ".join((f"0.457 medium  memory/a.md#L3-L9{more}", *lines)) + "\n"
 
 
 def long_result(number: int, **more: Any) -> SearchResult:
@@ -88,6 +101,7 @@ def test_an_answer_fills_a_screen_and_counts_the_rest(
     out, err = capsys.readouterr()
     assert out.count("walrus") == shown
     assert len(out.splitlines()) <= (20 if caution else 40)
+    assert err.startswith(f"{caution}\n" * bool(caution))
     assert err.endswith(f"{20 - shown} weaker results; -n 20 shows more\n")
     print_answer(answer, "walrus", is_short=False)
     out, err = capsys.readouterr()
@@ -100,21 +114,6 @@ def test_an_answer_fills_a_screen_and_counts_the_rest(
 )
 def test_rows_are_counted_as_a_terminal_wraps_them(text: str, rows: int) -> None:
     assert count_rows(text) == rows
-
-
-def test_a_result_names_its_speaker_and_its_day_where_its_lines_and_its_path_do_not(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    answer = SearchAnswer((result(speaker="Ana", date="2026-03-01"), result(speaker="walrus", date="")))
-    print_answer(answer, "pool")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("Zoo › Pool  [Ana, 2026-03-01]")
-    assert lines[4].endswith("Zoo › Pool")
-
-
-def test_a_caution_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(),), caution="Not sure."), "a")
-    assert capsys.readouterr().err == "Not sure.\n"
 
 
 def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,12 +136,6 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
         "2 results are private.",
         "Try others.",
     ]
-
-
-def test_a_result_of_a_reranker_says_who_scored_it(capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(SearchAnswer((result(scored_by="a\x07model", query="seals"),)), "pool")
-    headline = capsys.readouterr().out.splitlines()[0]
-    assert headline.endswith('Zoo › Pool  scored by a\ufffdmodel  for "seals"')
 
 
 def test_at_most_twenty_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,18 +225,11 @@ def test_the_progress_line_shows_how_far_and_how_long_and_is_erased(monkeypatch:
     ]
 
 
-def test_without_a_terminal_there_is_no_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress_line("Indexing") as draw:
-        assert draw is None
-
-
-def test_a_progress_line_that_was_never_drawn_is_not_erased(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, stream = Clock(), Terminal()
-    monkeypatch.setattr(output, "time", clock)
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["no terminal", "never drawn"])
+def test_a_progress_line_that_was_not_drawn_is_not_erased(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress_line("Indexing"):
-        pass
+    with progress_line("Indexing") as draw:
+        assert bool(draw) == stream.isatty()
     assert stream.getvalue() == ""
 
 
@@ -299,12 +285,3 @@ def test_a_path_below_this_folder_is_written_as_a_project_has_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert _make_path(os.path.abspath(path), project) == shown.format(here=tmp_path, PROJECT="{PROJECT}")
-
-
-@pytest.mark.parametrize("path", ["..", "../other"])
-def test_a_path_outside_of_this_folder_stays_as_it_is_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert _make_path(os.path.abspath(path), "${PROJECT}") == os.path.abspath(path)
-    assert "works on this machine only" in capsys.readouterr().err

@@ -19,13 +19,6 @@ def qmd_workspace(workspace: Workspace, tmp_path: Path) -> QmdWorkspace:
     return made
 
 
-def test_a_search_looks_as_with_builtin(qmd_workspace: QmdWorkspace, run: Run) -> None:
-    ran = run("search", QUESTION)
-    assert ran.code == 0
-    assert "memory/2026-01-14.md#L1-L6" in ran.out
-    assert ran.err == ""
-
-
 def test_a_search_says_who_stood_in_and_why(qmd_workspace: QmdWorkspace, run: Run) -> None:
     qmd_workspace.faulty(code=139)
     ran = run("search", QUESTION)
@@ -46,23 +39,6 @@ def test_status_has_the_collections_and_the_last_update(qmd_workspace: QmdWorksp
     assert "never" in ran.out
     run("search", QUESTION)
     assert "never" not in run("status").out
-
-
-def test_index_updates_and_names_qmds_index(qmd_workspace: QmdWorkspace, run: Run) -> None:
-    ran = run("index")
-    assert ran.code == 0
-    assert "Indexed 3 files" in ran.out
-    assert str(qmd_workspace.database) in ran.out
-    assert qmd_workspace.qmd
-    assert ["update"] in qmd_workspace.qmd.calls
-
-
-def test_index_that_fails_is_told_by_its_exit_code(qmd_workspace: QmdWorkspace, run: Run) -> None:
-    assert qmd_workspace.qmd
-    qmd_workspace.qmd.reply("update", code=1, err="Error: no space left on device")
-    ran = run("index")
-    assert ran.code == 2
-    assert "no space left" in ran.err
 
 
 def test_index_with_a_qmd_that_hangs_says_so_and_who_answers(qmd_workspace: QmdWorkspace, run: Run) -> None:

@@ -85,12 +85,6 @@ def test_a_file_that_is_no_index_is_left_alone(workspace: Workspace, run: Run, t
     assert path.read_bytes() == before
 
 
-def test_a_damaged_index_can_be_deleted(index: Path, run: Run) -> None:
-    index.write_bytes(b"garbage" * 1000)
-    assert run("reset", "--yes").code == 0
-    assert list(index.parent.iterdir()) == []
-
-
 @pytest.mark.parametrize(("answer", "goes"), [("Yes\n", True), ("\n", False), ("\x04", False)])
 def test_at_a_terminal_it_asks(workspace: Workspace, index: Path, answer: str, goes: bool) -> None:
     ours, theirs = os.openpty()

@@ -31,10 +31,12 @@ def lines(found: Status, **record: Any) -> dict[str, str]:
     return _rows(found, record)
 
 
-def qmd(mode: str = "search", vector: dict[str, Any] | None = None, **more: Any) -> dict[str, str]:
+def qmd(mode: str = "search", vector: dict[str, Any] | None = None, **more: Any) -> Status:
     usual = {"command": "qmd", "collectionFiles": {"notes": 1200, "more": 3}, "lastUpdateAt": "10:00"}
-    found = status(backend="qmd", vector=vector, custom={"searchMode": mode, "qmd": usual | more})
-    return lines(found)
+    return status(backend="qmd", vector=vector, custom={"searchMode": mode, "qmd": usual | more})
+
+
+NOT_WATCHED = "not running (each search checks for changes)"
 
 
 def test_a_usual_index_has_these_lines_and_no_others() -> None:
@@ -44,105 +46,9 @@ def test_a_usual_index_has_these_lines_and_no_others() -> None:
         "Indexed": "1 file · 5 chunks · up to date",
         "Sources": "memory",
         "Search": "keywords and meaning (local, m, 256 dimensions)",
-        "Watcher": "not running (each search checks for changes)",
+        "Watcher": NOT_WATCHED,
     }
-
-
-def test_whatever_is_special_has_a_line_of_its_own() -> None:
-    special = {
-        "wholeFolder": True,
-        "embeddingFallback": {"from": "openai", "reason": "no key"},
-        "providerNote": "a note",
-        "damagedIndexKeptAt": "/w/damaged",
-        "indexNotWritten": "the disk is full",
-        "reranker": "a small one",
-    }
-    vector = {"beside": {"provider": "encoder", "model": "small", "chunks": 5}}
-    found = lines(status(custom=special, vector=vector, extra_paths=("/x", "/y"), sources=("memory", "sessions")))
-    assert found["Workspace"] == "/w (every Markdown file in it)"
-    assert found["Extra paths"] == "/x, /y"
-    assert found["Sources"] == "memory, sessions"
-    assert found["Embedder"] == "local instead of openai: no key"
-    assert found["Note"] == "a note"
-    assert (found["Beside it"], found["Reranker"]) == ("encoder, small", "a small one")
-    assert found["Repaired"] == "a damaged index was moved to /w/damaged"
-    assert found["Not written"] == "the disk is full"
-
-
-def test_the_state_of_the_index_says_what_updates_it() -> None:
-    missing = "embeddings are missing; `mdrecall index` adds them"
-    changed = "files have changed; the next search or `mdrecall index` updates the index"
-    assert lines(status(dirty=True))["Indexed"] == f"1 file · 5 chunks · {missing}"
-    assert lines(status(dirty=True, custom={"filesChanged": True}))["Indexed"] == f"1 file · 5 chunks · {changed}"
-
-
-@pytest.mark.parametrize(
-    ("vector", "mode", "expected"),
-    [
-        ({"enabled": False}, "hybrid", "keywords and meaning (local, m, 256 dimensions)"),
-        ({"available": False, "loadError": "no model"}, "hybrid", "keywords only: no model"),
-        ({"chunks": 4}, "hybrid", "keywords and meaning (local, m, 256 dimensions); 1 chunk not embedded yet"),
-    ],
-)
-def test_how_is_searched_and_what_is_missing(vector: dict[str, Any], mode: str, expected: str) -> None:
-    assert lines(status(vector=vector, dirty=True, custom={"searchMode": mode}))["Search"] == expected
-
-
-def test_conversations_that_are_not_embedded_on_purpose_are_not_missing() -> None:
-    assert "not embedded" not in lines(status(vector={"chunks": 4}))["Search"]
-
-
-def test_embeddings_that_are_switched_off_are_named() -> None:
-    found = status(provider="none", requested_provider="none", vector={"available": False})
-    assert lines(found)["Search"] == "keywords only; embeddings are switched off"
-
-
-@pytest.mark.parametrize(
-    ("watcher", "expected"),
-    [
-        (RUNNING, "process 12, 1 folder"),
-        ({**RUNNING, "problem": "too many folders"}, "process 12, 1 folder; too many folders"),
-        ({**RUNNING, "healthy": False, "error": "no disk"}, "process 12, 1 folder; not healthy: no disk"),
-        ({**RUNNING, "healthy": False}, "process 12, 1 folder; not healthy: no sign of life for a while"),
-    ],
-)
-def test_which_process_watches_and_how_it_is(watcher: dict[str, Any], expected: str) -> None:
-    assert lines(status(custom={"watcher": watcher}))["Watcher"] == expected
-
-
-def test_a_fallback_says_instead_of_what_and_since_when() -> None:
-    embedder = {"from": "openai", "reason": "no key"}
-    backend = {"from": "qmd", "reason": "not found", "since": "9:00", "nextTry": "9:05"}
-    assert lines(status(fallback=embedder))["Fallback"] == "local instead of openai: no key"
-    assert lines(status(fallback=backend))["Fallback"] == (
-        "builtin instead of qmd since 9:00; qmd will be tried again at 9:05: not found"
-    )
-
-
-def test_batch_jobs_that_run_and_that_failed() -> None:
-    assert lines(status(batch={"jobs": 1, "texts": 20}))["Batch jobs"] == "1 job running with 20 texts"
-    failed = {"jobs": 2, "texts": 1, "failures": 3, "lastError": "quota"}
-    assert lines(status(batch=failed))["Batch jobs"] == "2 jobs running with 1 text; 3 failures, last: quota"
-
-
-def test_a_deep_status_tests_the_provider_and_the_index() -> None:
-    good = lines(status(), embeddingProbe={"ok": True, "ms": 1.5, "dims": 256}, indexProblems=[])
-    assert good["Provider"] == "working (1.5 ms, 256 dimensions)"
-    assert good["Embeddings"] == "5 of 5 chunks"
-    assert good["Cache"] == "7 embeddings"
-    assert good["Index check"] == "no problems"
-    bad = lines(
-        status(fallback={"from": "openai", "reason": ""}), embeddingProbe={"ok": False, "dims": 0, "error": "no key"},
-        indexProblems=["a", "b"],
-    )  # fmt: skip
-    assert bad["Provider"] == "no key"
-    assert bad["Embeddings"] == "5 of 5 chunks from local"
-    assert bad["Index check"] == "a; b; run `mdrecall index --force` to rebuild it"
-    assert lines(status(), embeddingProbe={"ok": True, "ms": 2, "dims": 0})["Provider"] == "working"
-
-
-def test_qmd_shows_its_collections_and_only_what_its_mode_needs() -> None:
-    assert qmd() == {
+    assert lines(qmd()) == {
         "Workspace": "/w",
         "Index": "/w/index.sqlite",
         "Backend": "qmd",
@@ -150,23 +56,90 @@ def test_qmd_shows_its_collections_and_only_what_its_mode_needs() -> None:
         "Collections": "notes (1,200), more (3)",
         "Search": "keywords (searchMode search)",
         "Updated": "10:00",
-        "Watcher": "not running (each search checks for changes)",
+        "Watcher": NOT_WATCHED,
     }
-    assert qmd("query")["Embeddings"] == "never created"
-    assert qmd("query")["Search"] == "keywords and meaning, reranked (searchMode query)"
-    assert qmd(collectionFiles={})["Collections"] == "none"
 
 
-def test_qmd_shows_what_went_wrong() -> None:
-    found = qmd(
-        "vsearch", {"unembedded": 2}, command="/opt/qmd", problem="It is too old.", updating=True,
-        updateFailures=1, lastUpdateError="x", lastUpdateAt="", lastEmbedAt="9:00", embedFailures=2,
-        lastEmbedError="y",
-    )  # fmt: skip
-    assert found["Backend"] == "qmd (/opt/qmd)"
-    assert found["Updated"] == "never; an update is running; 1 failure since, last: x"
-    assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures since, last: y"
-    assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
+CHANGED = "1 file · 5 chunks · files have changed; the next search or `mdrecall index` updates the index"
+NO_KEY = {"from": "openai", "reason": "no key"}
+BACKEND = {"from": "qmd", "reason": "not found", "since": "9:00", "nextTry": "9:05"}
+FAILED_JOBS = {"jobs": 2, "texts": 1, "failures": 3, "lastError": "quota"}
+QMD_FAULTS = {
+    "command": "/opt/qmd", "problem": "It is too old.", "updating": True, "updateFailures": 1, "lastUpdateError": "x",
+    "lastUpdateAt": "", "lastEmbedAt": "9:00", "embedFailures": 2, "lastEmbedError": "y",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "text"),
+    [
+        (status(custom={"wholeFolder": True}), "Workspace", "/w (every Markdown file in it)"),
+        (status(extra_paths=("/x", "/y")), "Extra paths", "/x, /y"),
+        (status(sources=("memory", "sessions")), "Sources", "memory, sessions"),
+        (status(custom={"embeddingFallback": NO_KEY}), "Embedder", "local instead of openai: no key"),
+        (status(custom={"providerNote": "a note"}), "Note", "a note"),
+        (status(custom={"reranker": "a small one"}), "Reranker", "a small one"),
+        (status(custom={"damagedIndexKeptAt": "/x"}), "Repaired", "a damaged index was moved to /x"),
+        (status(custom={"indexNotWritten": "the disk is full"}), "Not written", "the disk is full"),
+        (status(dirty=True, custom={"filesChanged": True}), "Indexed", CHANGED),
+        (
+            status(dirty=True), "Indexed",
+            "1 file · 5 chunks · embeddings are missing; `mdrecall index` adds them",
+        ),
+        (status(vector={"available": False, "loadError": "no model"}), "Search", "keywords only: no model"),
+        (
+            status(vector={"chunks": 4}, dirty=True), "Search",
+            "keywords and meaning (local, m, 256 dimensions); 1 chunk not embedded yet",
+        ),
+        # Conversations that are not embedded on purpose are not missing.
+        (status(vector={"chunks": 4}), "Search", "keywords and meaning (local, m, 256 dimensions)"),
+        (status(requested_provider="none"), "Search", "keywords only; embeddings are switched off"),
+        (status(custom={"watcher": RUNNING}), "Watcher", "process 12, 1 folder"),
+        (status(custom={"watcher": RUNNING | {"problem": "full"}}), "Watcher", "process 12, 1 folder; full"),
+        (
+            status(custom={"watcher": RUNNING | {"healthy": False, "error": "no disk"}}), "Watcher",
+            "process 12, 1 folder; not healthy: no disk",
+        ),
+        (
+            status(custom={"watcher": RUNNING | {"healthy": False}}), "Watcher",
+            "process 12, 1 folder; not healthy: no sign of life for a while",
+        ),
+        (status(fallback=NO_KEY), "Fallback", "local instead of openai: no key"),
+        (
+            status(fallback=BACKEND), "Fallback",
+            "builtin instead of qmd since 9:00; qmd will be tried again at 9:05: not found",
+        ),
+        (status(batch={"jobs": 1, "texts": 20}), "Batch jobs", "1 job running with 20 texts"),
+        (status(batch=FAILED_JOBS), "Batch jobs", "2 jobs running with 1 text; 3 failures, last: quota"),
+        (qmd("query"), "Embeddings", "never created"),
+        (qmd("query"), "Search", "keywords and meaning, reranked (searchMode query)"),
+        (qmd(collectionFiles={}), "Collections", "none"),
+        (qmd(**QMD_FAULTS), "Backend", "qmd (/opt/qmd)"),
+        (qmd(**QMD_FAULTS), "Updated", "never; an update is running; 1 failure since, last: x"),
+        (
+            qmd("vsearch", {"unembedded": 2}, **QMD_FAULTS), "Embeddings",
+            "created 9:00; 2 texts not embedded; 2 failures since, last: y",
+        ),
+        (qmd(**QMD_FAULTS), "Problem", "It is too old. Until it is fixed, the builtin backend answers."),
+    ],
+)  # fmt: skip
+def test_whatever_is_special_is_in_its_line(found: Status, label: str, text: str) -> None:
+    assert lines(found)[label] == text
+
+
+def test_a_deep_status_tests_the_provider_and_the_index() -> None:
+    good = lines(status(), embeddingProbe={"ok": True, "ms": 1.5, "dims": 256}, indexProblems=[])
+    bad = lines(
+        status(fallback=NO_KEY), embeddingProbe={"ok": False, "dims": 0, "error": "no key"}, indexProblems=["a", "b"]
+    )
+    labels = ("Provider", "Embeddings", "Cache", "Index check")
+    assert [good[label] for label in labels] == [
+        "working (1.5 ms, 256 dimensions)", "5 of 5 chunks", "7 embeddings", "no problems",
+    ]  # fmt: skip
+    assert [bad[label] for label in labels] == [
+        "no key", "5 of 5 chunks from local", "7 embeddings", "a; b; run `mdrecall index --force` to rebuild it",
+    ]  # fmt: skip
+    assert lines(status(), embeddingProbe={"ok": True, "ms": 2, "dims": 0})["Provider"] == "working"
 
 
 def test_the_notes_are_listed_with_dates_and_sizes(workspace: Workspace, run: Run) -> None:
@@ -188,11 +161,6 @@ def test_where_there_are_no_notes_the_list_says_so(workspace: Workspace, run: Ru
     assert (ran.code, ran.out) == (1, "")
     assert f"There are no notes in {workspace.path}." in ran.err
     assert run("list", "--json").json == []
-
-
-def test_a_name_in_a_list_moves_no_cursor(workspace: Workspace, run: Run) -> None:
-    workspace.write("memory/\x1b[2Jx.md", "text")
-    assert "\x1b" not in run("list").out
 
 
 def test_the_name_of_a_folder_moves_no_cursor(tmp_path: Path, run: Run) -> None:
