@@ -1,6 +1,5 @@
 import errno
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -9,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import mdrecall
-from mdrecall.cli.main import ALIASES, COMMANDS, GROUPS, PARTS, _parse_options, build_parser
-from mdrecall.cli.options import UsageError
+from mdrecall.cli.main import ALIASES, COMMANDS, GROUPS, PARTS, _parse_options
 from mdrecall.config.load import load
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_env, run_program
 from tests.conftest import Workspace
 
 
@@ -55,18 +52,12 @@ def test_status_of_several_agents_reports_each(workspace: Workspace, run: Run) -
 def test_config_show_tells_where_each_value_came_from(workspace: Workspace, run: Run) -> None:
     workspace.configure("{memorySearch: {query: {maxResults: 9}, remote: {apiKey: 'sk-hush', headers: {X: 'hush'}}}}")
     ran = run("config", "show")
-    (line,) = [line for line in ran.out.splitlines() if line.startswith("memorySearch.query.maxResults ")]
-    assert line.split()[1] == "9"
-    assert "mdrecall.json: memorySearch.query.maxResults" in line
     assert "hush" not in ran.out
     shown = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    origin = f"({workspace.state}/mdrecall.json: memorySearch.query.maxResults)"
+    assert shown["memorySearch.query.maxResults"] == f"9  {origin}"
     width = max(map(len, shown))
     assert ran.out.splitlines() == [f"{name:{width}}  {value}" for name, value in shown.items()]
-    values = {entry["key"]: entry for entry in run("config", "show", "--json").json}
-    assert values["memorySearch.query.minScore"] == {
-        "key": "memorySearch.query.minScore", "value": 0.01, "origin": "default",
-    }  # fmt: skip
-    assert values["memorySearch.remote.apiKey"]["value"] == "***"
 
 
 def test_a_provider_of_an_older_version_is_an_error_of_the_settings_and_a_search_answers(
@@ -114,8 +105,9 @@ def test_openclaws_file_is_read_with_warnings_and_a_list_of_what_is_not_used(wor
 def test_demo_into_a_folder_keeps_it_and_refuses_to_overwrite(workspace: Workspace, run: Run) -> None:
     assert run("demo", "--into", "sample").code == 0
     assert (workspace.path / "sample/MEMORY.md").is_file()
-    again = run("demo", "--into", "sample")
-    assert (again.code, "already exists" in again.err) == (2, True)
+    for folder, said in (("sample", "already exists"), ("sample/MEMORY.md/x", "MEMORY.md/x: Not a directory. Choose")):
+        refused = run("demo", "--into", folder)
+        assert (refused.code, said in " ".join(refused.err.split())) == (2, True)
 
 
 def test_a_bug_is_told_in_the_form_that_was_asked_for(
@@ -184,10 +176,6 @@ def test_bad_input_is_named_and_exits_with_2(workspace: Workspace, run: Run, arg
     assert "Traceback" not in ran.err
 
 
-def test_the_version(run: Run) -> None:
-    assert run("--version").out == run("-V").out == f"mdrecall {mdrecall.__version__}\n"
-
-
 def test_help_lists_every_command(run: Run) -> None:
     text = run("--help").out
     assert all(re.search(rf"^  {name} +{about[1]}$", text, re.MULTILINE) for name, about in COMMANDS.items())
@@ -226,32 +214,10 @@ def test_a_mistyped_option_is_told_in_two_lines(run: Run, arguments: str, said: 
     assert (ran.code, ran.out, ran.err) == (2, "", f"mdrecall: {said}\n          {hint}\n")
 
 
-def test_what_follows_two_dashes_is_no_option(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "the flag --limt is mistyped")
-    assert run("search", "--", "--limt").code == 0
-    assert run("search", "--limt is mistyped").code == 0
-
-
-def test_options_can_be_shortened(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "walrus")
-    assert run("search", "walrus", "--max", "1", "--expl").code == 0
-
-
-def test_a_closed_pipe_is_no_error(workspace: Workspace) -> None:
-    for number in range(50):
-        workspace.write(f"memory/{number}.md", "walrus " * 100)
-    command = f"set -o pipefail; {sys.executable} -m mdrecall search walrus -n 50 | head -1"
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=workspace.path, env=env, capture_output=True, text=True, check=True
-    )
-    assert done.stderr == ""
-
-
 def on_a_terminal(workspace: Workspace, command: str, **more_env: str) -> str:
     """What a person sees: the command on a pseudo-terminal of its own."""
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm", **more_env}
     script = f"import pty, sys; sys.exit(pty.spawn(['bash', '-c', {command!r}]) >> 8)"
+    env = own_env(workspace, TERM="xterm", **more_env)
     done = subprocess.run([sys.executable, "-c", script], cwd=workspace.path, env=env, capture_output=True, check=False)
     return done.stdout.decode()
 
@@ -284,7 +250,7 @@ def test_no_control_character_of_a_note_reaches_a_terminal(workspace: Workspace,
     text = f"The walrus {HOSTILE} sleeps beside [[a]].\n"
     workspace.write("MEMORY.md", text + f"- walrus food {HOSTILE} <!-- trigger: walrus -->\n")
     workspace.write("memory/a.md", text)
-    workspace.write(f"memory/{HOSTILE}.md", text)
+    workspace.write(f"memory/{HOSTILE}\n0.999  MEMORY.md#L1.md", text)
     folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
     folder.mkdir(parents=True)
     message = {"role": "user", "content": [{"type": "text", "text": text}]}
@@ -297,23 +263,25 @@ def test_no_control_character_of_a_note_reaches_a_terminal(workspace: Workspace,
 def test_a_pipe_gets_every_byte_of_a_note(workspace: Workspace) -> None:
     text = f"The walrus {HOSTILE} sleeps."
     workspace.write("memory/a.md", text)
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "mdrecall", "get", "memory/a.md"]
-    done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, check=True)
+    done = subprocess.run(command, cwd=workspace.path, env=own_env(workspace), capture_output=True, check=True)
     assert text.encode() in done.stdout
 
 
-def test_a_terminal_shows_blanks_and_joiners_of_other_scripts(workspace: Workspace) -> None:
+def test_a_terminal_shows_other_scripts_and_colour_unless_no_color_is_set(workspace: Workspace) -> None:
     text = "一\u3000二 می\u200cخواهم 👨\u200d👩\u200d👧\u00a0!"
-    workspace.write("MEMORY.md", text)
-    assert text in on_a_terminal(workspace, f"{sys.executable} -m mdrecall get MEMORY.md")
-
-
-def test_a_terminal_gets_colour_unless_no_color_is_set(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "walrus")
-    command = f"{sys.executable} -m mdrecall search walrus"
-    assert "\x1b[1;36mMEMORY.md#L1" in on_a_terminal(workspace, command)
+    workspace.write("MEMORY.md", f"walrus\n{text}\n")
+    command = f"{sys.executable} -m mdrecall get MEMORY.md; {sys.executable} -m mdrecall search walrus"
+    shown = on_a_terminal(workspace, command)
+    assert text in shown
+    assert "\x1b[1;36mMEMORY.md#L1" in shown
     assert "\x1b" not in on_a_terminal(workspace, command, NO_COLOR="1")
+
+
+def test_what_follows_two_dashes_is_no_option_and_options_can_be_shortened(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "the flag --limt is mistyped")
+    for arguments in (["--", "--limt"], ["--limt is mistyped"], ["mistyped", "--max", "1", "--expl"]):
+        assert run("search", *arguments).code == 0
 
 
 def test_openclaws_home_is_never_created(workspace: Workspace, run: Run) -> None:
@@ -321,46 +289,6 @@ def test_openclaws_home_is_never_created(workspace: Workspace, run: Run) -> None
     for command in (["search", "walrus"], ["index"], ["status"], ["get", "MEMORY.md"], ["config", "show"], ["demo"]):
         assert run(*command).code == 0
     assert list(workspace.home.iterdir()) == []
-
-
-def test_an_openclaw_workspace_is_found_by_itself_and_its_index_is_not_touched(workspace: Workspace, run: Run) -> None:
-    claw = workspace.home / ".openclaw"
-    (claw / "workspace/memory").mkdir(parents=True)
-    (claw / "memory").mkdir()
-    (claw / "memory/main.sqlite").write_bytes(b"OpenClaw's own index")
-    (claw / "workspace/memory/2026-02-10.md").write_text("the walrus sleeps")
-    (claw / "openclaw.json").write_text(
-        "{agents: {defaults: {memorySearch: {query: {maxResults: 1}}}}, gateway: {port: 1}}"
-    )
-    assert run("search", "walrus", "--json").json["results"][0]["path"] == "memory/2026-02-10.md"
-    assert (claw / "memory/main.sqlite").read_bytes() == b"OpenClaw's own index"
-    assert (claw / "memory/main.mdrecall.sqlite").is_file()
-    assert not workspace.state.exists()
-
-
-def test_a_foreign_database_at_the_store_path_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    import sqlite3
-
-    database = tmp_path / "foreign.sqlite"
-    db = sqlite3.connect(database)
-    db.execute("CREATE TABLE t(x)")
-    db.close()
-    workspace.configure(json.dumps({"memorySearch": {"store": {"path": str(database)}}}))
-    workspace.write("MEMORY.md", "walrus")
-    before = database.read_bytes()
-    ran = run("search", "walrus")
-    assert ran.code == 2
-    assert "another program" in ran.err
-    assert database.read_bytes() == before
-
-
-def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "the walrus sleeps")
-    run("index")
-    (index,) = (workspace.state / "index").glob("*.sqlite")
-    index.write_bytes(b"\0garbage" * 4096)
-    assert run("search", "walrus").code == 0
-    assert len(list((workspace.state / "index").glob("*.corrupt-*"))) == 1
 
 
 HEAVY = {
@@ -393,43 +321,30 @@ def test_start_up_imports_only_what_the_command_needs(
     if command[0] == "index":
         workspace.write("MEMORY.md", "the walrus is awake")
     code = "import sys; from mdrecall.cli.start import main; main(); print(' '.join(sys.modules))"
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command], cwd=workspace.path, env=env, capture_output=True, text=True, check=True
-    )
-    modules = set(done.stdout.splitlines()[-1].split())
+    modules = set(run_program(workspace, [sys.executable, "-c", code, *command]).out.splitlines()[-1].split())
     assert {"apsw", *used} <= modules
     assert not modules & (HEAVY | unused)
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "code"),
     [
-        "mdrecall search walrus >/dev/full",
-        "mdrecall --version >/dev/full",
-        "mdrecall search walrus >&-",
-        "mdrecall index >&- 2>&-",
-        "PYTHONIOENCODING=ascii mdrecall search cafe",
+        ("mdrecall search walrus >/dev/full", 2),
+        ("mdrecall --version >/dev/full", 2),
+        ("mdrecall search walrus >&-", 0),
+        ("mdrecall index >&- 2>&-", 0),
+        ("PYTHONIOENCODING=ascii mdrecall search cafe", 0),
+        ("set -o pipefail; mdrecall search walrus -n 50 | head -1", 0),
+        ("here=$PWD; mkdir gone && cd gone && rmdir ../gone && mdrecall search walrus --workspace $here", 0),
     ],
 )
-def test_odd_output_is_never_a_traceback(workspace: Workspace, command: str) -> None:
-    workspace.write("MEMORY.md", "the walrus in the café")
+def test_odd_output_and_an_odd_folder_are_never_a_traceback(workspace: Workspace, command: str, code: int) -> None:
+    for number in range(50):
+        workspace.write(f"memory/{number}.md", "the walrus in the café " * 50)
     script = command.replace("mdrecall", f"{sys.executable} -m mdrecall")
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=workspace.path, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == (2 if "/dev/full" in command else 0)
-    assert "Traceback" not in done.stderr
-
-
-def test_control_characters_in_notes_and_names_do_not_reach_the_terminal(workspace: Workspace, run: Run) -> None:
-    workspace.write("memory/fake\n0.999  MEMORY.md#L1.md", "walrus \x1b[2J\x07 here")
-    ran = run("search", "walrus")
-    assert ran.code == 0
-    assert not set("\x1b\x07") & set(ran.out)
-    assert len(ran.out.splitlines()) == 2
-    assert "\x1b" in run("search", "walrus", "--json").json["results"][0]["snippet"]
+    ran = run_program(workspace, ["bash", "-c", script])
+    assert (ran.code, "Traceback" in ran.err) == (code, False)
+    assert "| head" not in command or ran.err == ""
 
 
 def test_where_no_index_can_be_written_reading_and_searching_work_and_indexing_says_why(
@@ -453,71 +368,9 @@ def test_get_of_an_endless_line_says_that_it_was_cut(workspace: Workspace, run: 
     assert ran.err == "Cut after 50,000 characters. Read on in the same line with --from 1 --from-char 50000.\n"
 
 
-def test_a_folder_that_cannot_be_made_for_the_demo_is_named_with_the_reason(workspace: Workspace, run: Run) -> None:
-    workspace.write("note.md", "walrus")
-    ran = run("demo", "--into", "note.md/sample")
-    assert ran.code == 2
-    assert "note.md/sample: Not a directory." in ran.err
-    assert "Choose another folder." in ran.err
-
-
 def test_the_demo_reads_and_writes_nothing_of_the_users(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     workspace.configure(
         json.dumps({"memorySearch": {"store": {"path": str(tmp_path / "mine.sqlite")}, "query": {"x": 1}}})
     )
     assert run("demo").code == 0
     assert not (tmp_path / "mine.sqlite").exists()
-
-
-def test_two_agents_on_one_index_file_are_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    agents = [{"id": "a", "workspace": str(workspace.path)}, {"id": "b", "workspace": str(tmp_path / "other")}]
-    store = {"path": str(tmp_path / "shared.sqlite")}
-    workspace.configure(json.dumps({"agents": {"list": agents}, "memorySearch": {"store": store}}))
-    workspace.write("MEMORY.md", "walrus")
-    ran = run("index", "--json")
-    assert ran.code == 2
-    assert ran.json[0]["files"] == 1
-    assert "index of agent a" in ran.json[1]["error"]
-    assert run("search", "walrus", "--agent", "a").code == 0
-
-
-def test_a_deleted_current_folder_does_not_matter(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.write("MEMORY.md", "walrus")
-    search = f"{sys.executable} -m mdrecall search walrus --workspace {workspace.path}"
-    script = f"mkdir gone && cd gone && rmdir ../gone && {search}"
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_two_agents_on_one_folder_have_an_index_each(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "walrus")
-    config = workspace.home / "c.json"
-    config.write_text('{"agents": {"list": [{"id": "a"}, {"id": "b"}]}}')
-    for more in (["--config", str(config), "--agent", "a"], ["--config", str(config), "--agent", "b"], []):
-        assert run("search", "walrus", *more).code == 0
-
-
-def test_force_heals_an_index_that_only_a_deep_check_finds_wrong(workspace: Workspace, run: Run) -> None:
-    import sqlite3
-
-    for number in range(40):
-        workspace.write(f"memory/{number}.md", f"walrus{number} " + "word " * 200)
-    run("index")
-    (index,) = (workspace.state / "index").glob("*.sqlite")
-    db = sqlite3.connect(index)
-    db.execute("DELETE FROM keyword_docsize WHERE id % 2 = 0")
-    db.execute("DELETE FROM keyword_data WHERE id > 10")
-    db.commit()
-    db.close()
-    assert "index --force" in run("status", "--deep").out
-    assert run("index", "--force").code == 0
-    assert "Index check: no problems" in run("status", "--deep").out
-    assert run("search", "walrus7").code == 0
-
-
-@pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_what_is_no_port_is_refused(port: str) -> None:
-    with pytest.raises(UsageError, match=f"'{port}' is not a port number"):
-        build_parser("mcp serve").parse_args([f"--port={port}"])

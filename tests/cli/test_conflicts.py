@@ -11,57 +11,28 @@ from tests.conftest import Workspace
 OLD, NEW = "memory/2026-02-10.md", "memory/2026-06-01.md"
 
 
-def write_notes(workspace: Workspace) -> None:
+def test_what_was_too_much_to_compare_is_told(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.write(OLD, "- The shop belongs to Rosa.\n")
     workspace.write(NEW, "- The shop belongs to Hugo.\n")
-
-
-def test_what_was_too_much_to_compare_is_told(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_notes(workspace)
     monkeypatch.setattr("mdrecall.life.supersede.find_conflicts", partial(find_conflicts, max_compared=0))
     warning = "! There was too much to compare; there may be more contradictions.\n"
     assert run("conflicts").err == f"No contradictions in 2 notes.\n{warning}"
     assert run("conflicts", "--json").json == {"conflicts": [], "notes": 2, "isComplete": False}
 
 
-def test_keep_marks_the_other_line(workspace: Workspace, run: Run) -> None:
-    write_notes(workspace)
-    assert (
-        run("conflicts", "--keep", f"{NEW}#L1").out == f"Marked as superseded: {OLD}#L1: - The shop belongs to Rosa.\n"
-    )
-    assert f"Rosa. <!-- status: superseded | by: {NEW}#L1 | on: " in (workspace.path / OLD).read_text()
-    assert run("conflicts", "--keep", f"{NEW}#L1").code == 1
-    assert run("conflicts", "--keep", "memory/none.md#L1").code == 2
-
-
 def test_a_note_says_what_it_seems_to_replace_and_the_command_marks_it(workspace: Workspace, run: Run) -> None:
-    workspace.write(OLD, "- The shop belongs to Rosa.\n")
+    old = workspace.write(OLD, "- The shop belongs to Rosa.\n")
     run("index")
     ran = run("note", "The shop belongs to Hugo.", "--file", "2026-06-01")
     assert ran.out == f"Added to {NEW}#L1.\n"
     assert f"It seems to replace {OLD}#L1: - The shop belongs to Rosa." in ran.err
-    assert (workspace.path / OLD).read_text() == "- The shop belongs to Rosa.\n"
+    assert old.read_text() == "- The shop belongs to Rosa.\n"
     command = ran.err.strip().splitlines()[-1].rpartition("mdrecall ")[2].replace("'", "").split()
-    assert run(*command).code == 0
-    assert "status: superseded" in (workspace.path / OLD).read_text()
-
-
-def test_a_note_marks_the_line_that_it_supersedes(workspace: Workspace, run: Run) -> None:
-    workspace.write(OLD, "- The shop belongs to Rosa.\n")
-    ran = run("note", "The shop belongs to Hugo.", "--supersedes", "the shop belongs to rosa", "--json")
-    assert ran.json["superseded"] == {"citation": f"{OLD}#L1", "text": "- The shop belongs to Rosa."}
-    assert f"by: {ran.json['citation']} |" in (workspace.path / OLD).read_text()
-    again = run("note", "The shop belongs to Ana.", "--supersedes", ran.json["citation"], "--file", "shop")
-    assert again.out == (
-        f"Added to memory/shop.md#L1.\nMarked as superseded: {ran.json['citation']}: The shop belongs to Hugo.\n"
-    )
-
-
-def test_an_old_line_that_is_not_there_is_an_error_and_nothing_is_written(workspace: Workspace, run: Run) -> None:
-    workspace.write(OLD, "- The shop belongs to Rosa.\n")
-    ran = run("note", "The shop belongs to Hugo.", "--supersedes", f"{OLD}#L7", "--file", "2026-06-01")
-    assert (ran.code, "no line of text" in ran.err) == (2, True)
-    assert not (workspace.path / NEW).exists()
+    assert run(*command) == (0, f"Marked as superseded: {OLD}#L1: - The shop belongs to Rosa.\n", "")
+    assert f"Rosa. <!-- status: superseded | by: {NEW}#L1 | on: " in old.read_text()
+    assert (run(*command).code, run("conflicts", "--keep", "memory/none.md#L1").code) == (1, 2)
+    again = run("note", "The shop belongs to Ana.", "--supersedes", f"{NEW}#L1", "--file", "shop")
+    assert again.out == f"Added to memory/shop.md#L1.\nMarked as superseded: {NEW}#L1: The shop belongs to Hugo.\n"
 
 
 def test_context_knows_the_words_of_a_message_the_repository_of_the_current_folder_and_a_person(

@@ -1,18 +1,12 @@
 """What somebody meets who has just begun: files in the wrong place, servers that are down, Ctrl-C, long transcripts."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from mdrecall.config.load import load
-from mdrecall.types.transcripts import TranscriptRecord
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_env
 from tests.conftest import Workspace
 from tests.providers.faults import Fault, answer_lost, dead_url, status
 from tests.providers.server import ProviderServer
@@ -21,12 +15,6 @@ from tests.providers.settings import configure, written
 
 def compatible(url: str) -> dict[str, object]:
     return {"provider": "openai-compatible", "model": "local-embed", "remote": {"baseUrl": url}}
-
-
-def sessions_of(workspace: Workspace) -> Path:
-    folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
-    folder.mkdir(parents=True)
-    return folder
 
 
 @pytest.mark.parametrize("command", ["status", "doctor", "providers", "config check"])
@@ -67,7 +55,7 @@ def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Wor
         heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
         code = f"{heed}; import sys; from mdrecall.cli.main import main; sys.exit(main(['index']))"
         command = [sys.executable, "-c", code]
-        env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+        env = own_env(workspace)
         running = subprocess.Popen(
             command, cwd=workspace.path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -117,35 +105,3 @@ def test_no_context_is_told_and_the_first_of_all_days_has_no_yesterday(workspace
     done = run("context", "--today", "0001-01-01")
     assert (done.code, done.out) == (1, "")
     assert "There is no note from today or yesterday" in done.err
-
-
-def test_a_session_that_a_reset_has_ended_is_found_by_its_id(workspace: Workspace, run: Run) -> None:
-    folder = sessions_of(workspace)
-    for day in ("01", "02"):
-        said = {"type": "message", "message": {"role": "user", "content": f"talk of day {day}"}}
-        (folder / f"old.jsonl.reset.2026-01-{day}T00-00-00.000Z").write_text(json.dumps(said) + "\n")
-    assert {entry["session"] for entry in run("sessions", "list", "--json").json} == {"old"}
-    assert "talk of day 02" in run("sessions", "show", "old").out
-
-
-def test_secrets_are_looked_for_only_in_what_is_shown(
-    workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_at: list[str] = []
-    redact_text = TranscriptRecord.redact_text
-
-    def count(record: TranscriptRecord, redact: Callable[[str], str]) -> TranscriptRecord:
-        looked_at.append(record.text)
-        return redact_text(record, redact)
-
-    monkeypatch.setattr(TranscriptRecord, "redact_text", count)
-    folder = sessions_of(workspace)
-    said = {"type": "message", "message": {"role": "user", "content": "the zeppelin is late again " * 30}}
-    command = {"type": "message", "message": {"role": "user", "content": "/reset"}}
-    (folder / "long.jsonl").write_text((json.dumps(said) + "\n") * 10_000 + (json.dumps(command) + "\n") * 20)
-    shown = run("sessions", "show", "long", "--from", "9999", "--lines", "2").out
-    assert shown.startswith("9999  User: the zeppelin")
-    assert run("sessions", "save", "long", "--slug", "air").code == 0
-    assert 2 < len(looked_at) < 60
-    [note] = (workspace.path / "memory").glob("*-air.md")
-    assert note.read_text().count("User: the zeppelin") == 15

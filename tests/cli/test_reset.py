@@ -1,16 +1,15 @@
 """``mdrecall reset`` as a process: only the index goes, and only if somebody has agreed."""
 
-import os
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mdrecall.cli.main import main
 from tests.cli.conftest import Run
-from tests.conftest import Workspace
-from tests.processes import PATIENCE_S
+from tests.cli.test_output import Terminal
+from tests.conftest import Workspace, environment
 
 
 @pytest.fixture
@@ -85,26 +84,17 @@ def test_a_file_that_is_no_index_is_left_alone(workspace: Workspace, run: Run, t
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("answer", "goes"), [("Yes\n", True), ("\n", False), ("\x04", False)])
-def test_at_a_terminal_it_asks(workspace: Workspace, index: Path, answer: str, goes: bool) -> None:
-    ours, theirs = os.openpty()
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "mdrecall", "reset"],
-        cwd=workspace.path, env=env, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        os.write(ours, answer.encode())
-        out, err = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-        os.close(theirs)
-        os.close(ours)
-    assert (process.returncode, err) == (0, "")
-    assert "Delete? [y/N] " in out
-    assert str(index) in out
-    assert ("Deleted." in out) == goes
-    assert index.exists() != goes
+@pytest.mark.parametrize(("answer", "goes"), [("Yes\n", True), ("\n", False)])
+def test_a_person_is_asked(
+    workspace: Workspace, index: Path, answer: str, goes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed, shown = Terminal(answer), Terminal()
+    with environment(workspace.env, workspace.path):
+        monkeypatch.setattr(sys, "stdin", typed)
+        monkeypatch.setattr(sys, "stdout", shown)
+        assert main(["reset"]) == 0
+    assert "Delete? [y/N] " in shown.getvalue()
+    assert ("Deleted." in shown.getvalue()) == goes == (not index.exists())
 
 
 def test_of_several_agents_those_that_can_be_reset_are(workspace: Workspace, run: Run) -> None:

@@ -13,74 +13,58 @@ from mdrecall.life.backup import Restored
 ID = "3f2a9c1d-1111-4222-8333-444455556666"
 
 
-def options(*, apply: bool = False, overwrite: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(json=False, apply=apply, overwrite=overwrite)
-
-
 def restored(action: Any, count: int = 1, problem: str = "") -> list[Restored]:
     return [Restored(f"notes/{number}.md", f"/n/{number}.md", action, problem) for number in range(count)]
 
 
-def report(
-    capsys: pytest.CaptureFixture[str], files: list[Restored], memories: int = 0, **more: Any
-) -> tuple[str, str]:
-    problem = more.pop("problem", "")
-    show_restored(options(**more), "/tmp/backup.zip", files, memories, problem)
-    said = capsys.readouterr()
-    return said.out, said.err
-
-
-def test_a_preview_lists_what_is_new_or_different_and_counts_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    files = restored("new", 2) + restored("differs") + restored("same", 3) + restored("forgotten") + restored("refused")
-    out, err = report(capsys, files, 2)
-    assert out.splitlines() == [
-        "backup: /tmp/backup.zip",
-        "  new             /n/0.md",
-        "  new             /n/1.md",
-        "  different here  /n/0.md",
-        "2 new, 1 different here, 3 the same here, 1 forgotten, 1 left in the archive, 2 long-term memories.",
-        "Kept 1 different local file; use --overwrite to replace.",
-        "Nothing is written yet. To restore, add --apply.",
-    ]
-    assert err == ""
-
-
-@pytest.mark.parametrize(("count", "last"), [(20, "  new             /n/19.md"), (21, "  … and 1 more file")])
-def test_at_most_twenty_files_are_listed(capsys: pytest.CaptureFixture[str], count: int, last: str) -> None:
-    out, _ = report(capsys, restored("new", count))
-    assert out.splitlines()[-3] == last
+def show(files: list[Restored], memories: int = 0, problem: str = "", **more: bool) -> int:
+    """Print what was restored; only a preview, if the options say nothing else."""
+    options = {"json": False, "apply": False, "overwrite": False} | more
+    return show_restored(argparse.Namespace(**options), "/tmp/backup.zip", files, memories, problem)
 
 
 @pytest.mark.parametrize(
-    ("actions", "memories", "overwrite", "said"),
+    ("files", "memories", "lines"),
     [
-        (["new"], 0, False, "Restored. The next search finds it."),
-        (["same"], 0, False, "Nothing was written."),
-        (["same"], 1, False, "Restored. The next search finds it."),
-        (["differs"], 0, False, "Nothing was written."),
-        (["differs"], 0, True, "Restored. The next search finds it."),
-        ([], 0, True, "Nothing was written."),
+        (restored("new", 20), 0, ["  new             /n/19.md", "20 new."]),
+        (restored("new", 21), 0, ["  … and 1 more file", "21 new."]),
+        (restored("same", 3) + restored("forgotten") + restored("refused"), 2,
+         ["backup: /tmp/backup.zip",
+          "3 the same here, 1 forgotten, 1 left in the archive, 2 long-term memories."]),
+    ],
+)  # fmt: skip
+def test_a_preview_lists_what_is_new_and_counts_the_rest(
+    capsys: pytest.CaptureFixture[str], files: list[Restored], memories: int, lines: list[str]
+) -> None:
+    show(files, memories)
+    told = capsys.readouterr().out.splitlines()
+    assert told[-3:] == [*lines, "Nothing is written yet. To restore, add --apply."]
+
+
+@pytest.mark.parametrize(
+    ("action", "memories", "overwrite", "said"),
+    [
+        ("new", 0, False, "Restored. The next search finds it."),
+        ("same", 0, True, "Nothing was written."),
+        ("same", 1, False, "Restored. The next search finds it."),
+        ("differs", 0, False, "Nothing was written."),
+        ("differs", 0, True, "Restored. The next search finds it."),
     ],
 )
 def test_the_last_line_says_whether_something_was_written(
-    capsys: pytest.CaptureFixture[str], actions: list[str], memories: int, overwrite: bool, said: str
+    capsys: pytest.CaptureFixture[str], action: str, memories: int, overwrite: bool, said: str
 ) -> None:
-    files = [one for action in actions for one in restored(action)]
-    out, _ = report(capsys, files, memories, apply=True, overwrite=overwrite)
+    show(restored(action), memories, apply=True, overwrite=overwrite)
+    out = capsys.readouterr().out
     assert out.splitlines()[-1] == said
-    assert ("use --overwrite" in out) is ("differs" in actions and not overwrite)
-
-
-def test_an_archive_with_nothing_new_asks_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(capsys, restored("same"))[0].splitlines()[1:] == ["1 the same here."]
-    assert report(capsys, [])[0].splitlines()[1:] == ["Nothing to restore."]
+    assert ("Kept 1 different local file; use --overwrite" in out) is (action == "differs" and not overwrite)
 
 
 def test_problems_are_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = report(capsys, restored("failed", problem="no space"), problem="No plugin.")
-    assert err.splitlines() == ["! notes/0.md: no space", "! No plugin."]
-    shown = argparse.Namespace(json=True, apply=False, overwrite=False)
-    assert show_restored(shown, "/tmp/backup.zip", restored("failed", problem="no space"), 0, "No plugin.") == 2
+    failed = restored("failed", problem="no space")
+    assert show(failed, problem="No plugin.") == 2
+    assert capsys.readouterr().err.splitlines() == ["! notes/0.md: no space", "! No plugin."]
+    assert show(failed, problem="No plugin.", json=True) == 2
     found = json.loads(capsys.readouterr().out)
     assert (found["applied"], found["problems"], found["files"][0]["action"]) == (False, ["No plugin."], "failed")
 

@@ -64,7 +64,7 @@ CHANGED = "1 file · 5 chunks · files have changed; the next search or `mdrecal
 NO_KEY = {"from": "openai", "reason": "no key"}
 BACKEND = {"from": "qmd", "reason": "not found", "since": "9:00", "nextTry": "9:05"}
 FAILED_JOBS = {"jobs": 2, "texts": 1, "failures": 3, "lastError": "quota"}
-QMD_FAULTS = {
+QMD_FAULTS: dict[str, Any] = {
     "command": "/opt/qmd", "problem": "It is too old.", "updating": True, "updateFailures": 1, "lastUpdateError": "x",
     "lastUpdateAt": "", "lastEmbedAt": "9:00", "embedFailures": 2, "lastEmbedError": "y",
 }  # fmt: skip
