@@ -51,7 +51,7 @@ def test_the_first_refusals_are_told_with_their_reason(run: Run, workspace: Work
     ran = run("promote")
     assert ran.err.startswith("Nothing to promote; ")
     assert ran.out.count("already says it\n") == 10
-    assert ran.out.splitlines()[-1] == "  … and 2 more"
+    assert ran.out.splitlines()[-1] == "  … and 3 more"
     assert "already says it" in run("promote", "--json").json["candidates"][0]["refused"]
 
 

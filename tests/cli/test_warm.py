@@ -117,24 +117,17 @@ def test_an_error_and_all_that_concerns_the_process_is_left_to_the_command(
     assert ask_warm(command, notes.env) is None
 
 
-@pytest.mark.parametrize(
-    "other", [{"HOME": "/elsewhere"}, {"TZ": "Asia/Tokyo"}, {"MDRECALL_CONFIG": "other.json"}], ids=str
-)
-def test_a_command_with_other_settings_is_declined(
-    other: dict[str, str], open_door: WarmDoor, notes: Workspace
+def test_a_command_with_other_settings_or_for_another_folder_is_declined(
+    open_door: WarmDoor, notes: Workspace, tmp_path: Path
 ) -> None:
     Path(notes.path, "other.json").write_text('{"memorySearch": {"query": {"maxResults": 1}}}')
-    assert ask_warm(["search", "tea"], {**notes.env, **other}) is None
-    assert ask_warm(["search", "tea", "--config", "other.json"], notes.env) is None
-    assert ask_warm(["search", "tea"], {**notes.env, "EDITOR": "ed"}) is not None
-
-
-def test_another_folder_is_declined(open_door: WarmDoor, notes: Workspace, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "MEMORY.md").write_text("Other notes.\n")
-    assert ask_warm(["search", "tea", "--workspace", str(other)], notes.env) is None
-    assert ask_warm(["search", "tea", "--workspace", str(notes.path)], notes.env) is not None
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/MEMORY.md").write_text("Other notes.\n")
+    for other in ({"HOME": "/elsewhere"}, {"TZ": "Asia/Tokyo"}, {"MDRECALL_CONFIG": "other.json"}):
+        assert ask_warm(["search", "tea"], {**notes.env, **other}) is None, other
+    for options in (["--config", "other.json"], ["--workspace", str(tmp_path / "other")]):
+        assert ask_warm(["search", "tea", *options], notes.env) is None, options
+    assert ask_warm(["search", "tea", "--workspace", str(notes.path)], {**notes.env, "EDITOR": "ed"}) is not None
 
 
 def test_settings_that_switch_it_off_open_no_pipe(notes: Workspace, run_process: Run) -> None:
@@ -278,8 +271,13 @@ def say(greeting: bytes) -> Callable[[Pipes], None]:
     return lambda connection: connection.send(greeting)
 
 
+def read_only(connection: Pipes) -> None:
+    connection.read()
+
+
 STRANGERS: dict[str, Callable[[Pipes], None]] = {
     "closes at once": lambda connection: None,
+    "does not greet in time": read_only,
     "another version": say(GREETING.replace(b"0", b"9")),
     "no mdrecall": say(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20),
     "dies after the greeting": greet_and_say(),
@@ -303,11 +301,6 @@ def test_a_process_on_a_busy_machine_may_take_its_time_to_greet(notes: Workspace
 
     with stranger(notes.env, answer_slowly):
         assert run_process("get", "MEMORY.md") == (0, "warm", "")
-
-
-def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run_process: Run) -> None:
-    with stranger(notes.env, lambda connection: connection.read()):
-        assert run_process("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
 
 
 @pytest.mark.parametrize(
@@ -338,12 +331,6 @@ def test_garbage_is_declined_and_the_next_command_answered(
     for line in said.removeprefix(GREETING).splitlines():
         assert "error" in json.loads(line)
     assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
-
-
-def test_a_text_that_json_escapes_arrives_as_it_is(open_door: WarmDoor, notes: Workspace) -> None:
-    odd = 'a "quoted"\n\t\\ \x1f\x7f text\u2028 👩'
-    assert ask_warm(["note", odd, "--file", "odd"], notes.env) is not None
-    assert Path(notes.path, "memory/odd.md").read_text().rstrip("\n") == odd
 
 
 def test_silent_clients_take_no_more_than_their_places(open_door: WarmDoor, notes: Workspace) -> None:
@@ -404,27 +391,27 @@ def test_a_note_is_not_written_twice_when_the_answer_is_lost(notes: Workspace, r
 
 def test_what_a_command_writes_is_found_at_once(open_door: WarmDoor, notes: Workspace) -> None:
     for number in range(5):
-        assert ask_warm(["note", f"word{number} was said", "--file", f"words-{number}"], notes.env)
+        # JSON escapes some of it.
+        text = f'word{number} was "said"\n\t\\ \x1f\x7f text\u2028 👩'
+        assert ask_warm(["note", text, "--file", f"words-{number}"], notes.env)
         told = ask_warm(["search", f"word{number}"], notes.env)
         assert told is not None
         assert f"memory/words-{number}.md" in told[1]
+        assert Path(notes.path, f"memory/words-{number}.md").read_text().rstrip("\n") == text
 
 
-def test_output_that_nobody_reads_ends_as_without_it(notes: Workspace) -> None:
-    env = own_env(notes)
-    for more in ([], ["--no-warm"]):
-        with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
-            command = [sys.executable, "-m", "mdrecall", "get", "MEMORY.md", *more]
-            reader, writer = os.pipe()
-            os.close(reader)
-            done = subprocess.run(command, env=env, stdout=writer, stderr=subprocess.PIPE, check=False)
-            os.close(writer)
-            assert (done.returncode, done.stderr) == (0, b"")
-            with open("/dev/full", "wb") as full:
-                done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, check=False)
-            assert done.returncode == 2
-            assert b"No space left on device" in done.stderr
-            assert b"Traceback" not in done.stderr
+def test_output_that_nobody_reads_ends_as_without_it(open_door: WarmDoor, notes: Workspace) -> None:
+    command = [sys.executable, "-m", "mdrecall", "get", "MEMORY.md"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, env=own_env(notes), stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=own_env(notes), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("more", [[], ["--no-warm"]], ids=("warm", "cold"))
