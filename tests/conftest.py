@@ -140,7 +140,6 @@ _SLOW = (
     "test_tutorial.py",
     "test_visibility.py",
     "tools/test_fuzz.py",
-    "tools/test_sessions.py::test_a_search_has",
     "tools/test_sessions.py::test_words",
     "page/",
 )

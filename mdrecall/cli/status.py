@@ -89,7 +89,7 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         record["indexProblems"] = list(memory.check())
     if options.json:
         _add_details(record, memory, status)
-    if not options.json:
+    else:
         print(style(f"Memory of agent {agent}", "bold"))
         for label, value in _rows(status, record).items():
             print(f"  {label + ':':12} {value}")

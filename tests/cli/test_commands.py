@@ -228,22 +228,18 @@ HOSTILE = "\x1b]0;owned\x07 \x1b[2J \x9b2J \x08 over\rwritten \u202e"
 SAFE = re.compile(r"(?:[^\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]|\r\n|\x1b\[[\d;]*m|\x1b\[K|\r(?=\x1b\[K))*")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "get memory/a.md",
-        "get memory/a.md --json",
-        "search walrus --explain",
-        "context --workspace . --message walrus",
-        "list",
-        "links memory/a.md",
-        "forget walrus",
-        "sessions show talk",
-        "sessions history talk",
-        "sessions search walrus",
-    ],
+#: All in one process, because each takes long to start; a line of its own is printed after each.
+IN_TURN = (
+    "import sys; from mdrecall.cli.main import main; [(main(line.split()), print('-' * 9)) for line in sys.argv[1:]]"
 )
-def test_no_control_character_of_a_note_reaches_a_terminal(workspace: Workspace, command: str) -> None:
+
+
+def test_no_control_character_of_a_note_reaches_a_terminal(workspace: Workspace) -> None:
+    commands = [
+        "get memory/a.md", "get memory/a.md --json", "search walrus --explain",
+        "context --workspace . --message walrus", "list", "links memory/a.md", "forget walrus", "sessions show talk",
+        "sessions history talk", "sessions search walrus",
+    ]  # fmt: skip
     workspace.configure(
         '{"memorySearch": {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": true}}}'
     )
@@ -255,9 +251,10 @@ def test_no_control_character_of_a_note_reaches_a_terminal(workspace: Workspace,
     folder.mkdir(parents=True)
     message = {"role": "user", "content": [{"type": "text", "text": text}]}
     (folder / "talk.jsonl").write_text(json.dumps({"type": "message", "message": message}) + "\n")
-    seen = on_a_terminal(workspace, f"{sys.executable} -m mdrecall {command}")
-    assert "\ufffd" in seen or "\\u009b" in seen
-    assert SAFE.fullmatch(seen), repr(seen)
+    seen = on_a_terminal(workspace, shlex.join([sys.executable, "-c", IN_TURN, *commands]))
+    for command, shown in zip(commands, seen.split("-" * 9 + "\r\n"), strict=False):
+        assert "\ufffd" in shown or "\\u009b" in shown, command
+        assert SAFE.fullmatch(shown), (command, shown)
 
 
 def test_a_pipe_gets_every_byte_of_a_note(workspace: Workspace) -> None:

@@ -104,20 +104,17 @@ def test_where_nobody_keeps_a_memory_nothing_happens_and_nothing_is_created(work
     assert sorted(workspace.path.parent.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("prompt", "agrees"),
-    [
-        ("go ahead", True), ("Yes, please do it!", True), ("好的。", True), ("ok\nthanks", False), ("", False),
-        ("commit", False), ("go ahead with the garden", False), ('say "yes"', False),
-    ],
-)  # fmt: skip
-def test_a_prompt_that_only_agrees_is_not_even_read(notes: Workspace, hook: Hook, prompt: str, agrees: bool) -> None:
+def test_a_prompt_that_only_agrees_is_not_even_read(notes: Workspace, hook: Hook) -> None:
+    def say(prompt: str) -> str:
+        return json.dumps({"session_id": "s1", "prompt": prompt}, ensure_ascii=False)
+
+    assert all(map(only_agrees, map(say, ("go ahead", "Yes, please do it!", "好的。", "ok\nthanks"))))
+    assert not any(map(only_agrees, map(say, ("", "commit", "go ahead with the garden", 'say "yes"'))))
     # Whoever reads the configuration notes in the log that it is broken.
     notes.configure("{agents: [")
-    text = json.dumps({"session_id": "s1", "prompt": prompt}, ensure_ascii=False)
-    assert only_agrees(text) is agrees
-    assert is_silent(hook("prompt", "--host", "claude-code", said=text))
-    assert (read_log(notes) == "") is agrees
+    for prompt, is_read in (("go ahead", False), ("commit", True)):
+        assert is_silent(hook("prompt", "--host", "claude-code", said=say(prompt)))
+        assert bool(read_log(notes)) is is_read
 
 
 def test_a_configured_workspace_is_used_from_any_folder(notes: Workspace, hook: Hook, tmp_path: Path) -> None:
