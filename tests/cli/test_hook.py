@@ -108,8 +108,8 @@ def test_a_prompt_that_only_agrees_is_not_even_read(notes: Workspace, hook: Hook
     def say(prompt: str) -> str:
         return json.dumps({"session_id": "s1", "prompt": prompt}, ensure_ascii=False)
 
-    assert all(map(only_agrees, map(say, ("go ahead", "Yes, please do it!", "好的。", "ok\nthanks"))))
-    assert not any(map(only_agrees, map(say, ("", "commit", "go ahead with the garden", 'say "yes"'))))
+    assert all(map(only_agrees, map(say, ("go ahead", "Yes, please do it!", "好的。"))))
+    assert not any(map(only_agrees, map(say, ("", "ok\nthanks", "commit", "go ahead with the garden", 'say "yes"'))))
     # Whoever reads the configuration notes in the log that it is broken.
     notes.configure("{agents: [")
     for prompt, is_read in (("go ahead", False), ("commit", True)):
