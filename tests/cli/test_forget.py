@@ -119,16 +119,11 @@ def test_an_index_that_is_still_read_is_told_and_the_next_run_finishes(
     reader.execute("BEGIN")
     list(reader.execute("SELECT count(*) FROM chunks"))
     broken_off = run("forget", PHRASE, "--apply")
-    assert (broken_off.code, "Forgotten" in broken_off.out) == (2, False)
     warning = "Another process still reads an earlier state of the index. Run the same command again."
-    assert broken_off.err == f"! {warning}\n"
-    listed = run("forget", "--list").out
-    assert listed.endswith("  1 text  unfinished: run `mdrecall forget` for it again\n")
+    assert (broken_off.code, "Forgotten" in broken_off.out, broken_off.err) == (2, False, f"! {warning}\n")
+    assert run("forget", "--list").out.endswith("  1 text  unfinished: run `mdrecall forget` for it again\n")
     reader.close()
-    assert run("forget", PHRASE).out.splitlines() == [
-        "It was forgotten before.",
-        "An earlier run was interrupted. This one finishes it.",
-    ]
+    assert "An earlier run was interrupted. This one finishes it.\n" in run("forget", PHRASE).out
     finished = run("forget", PHRASE, "--apply")
     assert (finished.code, "Forgotten (" in finished.out) == (0, True)
     assert "unfinished" not in run("forget", "--list").out

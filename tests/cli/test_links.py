@@ -42,7 +42,6 @@ def test_filters_are_options_that_can_be_repeated(run: Run, workspace: Workspace
     hidden = run("search", "coffee", "--path", "MEMORY.md", "--project", "x.y/z")
     assert "1 entry was left out" in hidden.err
     assert "black" not in hidden.out
-    empty = run("search", "coffee", "--tag", "nowhere")
-    assert (empty.code, "There is no note with the tag #nowhere." in empty.err) == (1, True)
-    wrong = run("search", "coffee", "--collection", "nowhere")
-    assert (wrong.code, "There is no collection 'nowhere'" in wrong.err) == (2, True)
+    for option, code in (("--tag", 1), ("--collection", 2)):
+        ran = run("search", "coffee", option, "nowhere")
+        assert (ran.code, "nowhere" in ran.err) == (code, True)

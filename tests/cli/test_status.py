@@ -213,15 +213,6 @@ def test_the_record_says_which_source_has_changed_and_if_the_index_fits(workspac
     assert run("status", "--json").json[0]["status"]["custom"]["indexIdentity"]["status"] == "mismatched"
 
 
-def test_a_provider_that_another_stands_in_for_is_named(workspace: Workspace, run: Run) -> None:
-    workspace.write("memory/a.md", "the walrus")
-    workspace.configure('{memorySearch: {provider: "openai"}}')
-    run("index")
-    state = run("status", "--json").json[0]["status"]["custom"]["providerState"]
-    assert state["mode"] in ("fallback-active", "fts-only")
-    assert state["reason"]
-
-
 @pytest.mark.parametrize(
     ("beside", "told"),
     [

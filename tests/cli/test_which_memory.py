@@ -168,10 +168,6 @@ def test_several_folders_are_searched_at_once(workspace: Workspace, run: Run, tm
     assert nothing.code == 1
     assert "club: The best match" in nothing.err
     assert "mine: The best match" in nothing.err
-    same = run("search", "zeppelin", "--mode", "keyword", *folders)
-    assert (same.code, same.err) == (1, "Nothing in the memory matches these words: try others, or part of a name.\n")
-    alone = run("search", "walrus", "--workspace", str(tmp_path / "club"), "--json")
-    assert "workspace" not in alone.json["results"][0]
     wrong = run("search", "walrus", "--all-agents", *folders)
     assert (wrong.code, "cannot be combined" in wrong.err) == (2, True)
     # One that cannot be searched is told, and the other one answers.

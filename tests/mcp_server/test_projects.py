@@ -81,19 +81,15 @@ def test_where_no_setting_names_conversations_only_two_tools_find_and_read_them(
     assert "eats shop clams" in json.dumps(found)
 
 
-def test_in_the_folder_of_the_notes_everything_is_found(workspace: Workspace, projects: tuple[Path, Path]) -> None:
-    (answer,) = ask(workspace, workspace.path, call(2, "memory_search", query="walrus", maxResults=20))
-    found = json.dumps(answer)
-    assert all(text in found for text in ("shop clams", "house clams", "shop is pink", "house is grey"))
-
-
-def test_outside_of_every_project_only_what_is_for_all_is_found(
+def test_in_the_folder_of_the_notes_everything_is_found_and_outside_of_every_project_what_is_for_all(
     workspace: Workspace, projects: tuple[Path, Path]
 ) -> None:
-    (answer,) = ask(workspace, Path("/"), call(2, "memory_search", query="walrus", maxResults=20))
-    found = json.dumps(answer)
-    assert "is a mammal" in found
-    assert not any(text in found for text in ("clams", "is pink", "is grey"))
+    of_projects = ("shop clams", "house clams", "shop is pink", "house is grey")
+    for folder, is_found in ((workspace.path, True), (Path("/"), False)):
+        (answer,) = ask(workspace, folder, call(2, "memory_search", query="walrus", maxResults=20))
+        found = json.dumps(answer)
+        assert "is a mammal" in found
+        assert [text in found for text in of_projects] == [is_found] * 4
 
 
 def test_a_search_of_several_memories_keeps_to_the_project(

@@ -21,7 +21,6 @@ from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import IndexRun, Memories, Selection, ServedMemory, open_served, select_memories
 from mdrecall.mcp_server.tools import MakeTools
 from mdrecall.memory import Memory
-from mdrecall.notes import opening
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types.sync import ProgressCallback
 from tests.mcp_server.servers import AS_OBJECT, Home, connect_pipes
@@ -166,22 +165,11 @@ def test_the_memory_files_are_resources_wherever_they_are(home: Home, tmp_path: 
     }
 
 
-def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home) -> None:
     text = "short\n" + "x" * 150_000 + "\n" + "line\n" * 30_000
     home.workspace().write("MEMORY.md", text)
-    real, reads = opening.read_below, list[str]()
-
-    def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> bytes:
-        reads.append(shown)
-        return real(root, inside, shown=shown, max_bytes=max_bytes)
-
-    monkeypatch.setattr("mdrecall.notes.reader.read_below", read_below)
-
-    async def act(client: Client) -> Any:
-        return (await client.read_resource("mdrecall://main/MEMORY.md")).contents[0]
-
-    assert with_client(home.server(), act).text == text
-    assert reads == ["MEMORY.md"], "it is read once, and not once for each page"
+    read = with_client(home.server(), lambda client: client.read_resource("mdrecall://main/MEMORY.md"))
+    assert cast(types.TextResourceContents, read.contents[0]).text == text
 
 
 @pytest.mark.parametrize(
@@ -309,25 +297,6 @@ def test_a_tool_without_arguments_takes_the_name_of_a_memory(home: Home) -> None
     bare.spec = ToolSpec("bare", "Takes nothing.", {"type": "object"})
     (tool,) = with_client(home.server(several(home), make_tools=only(bare)), lambda client: client.list_tools()).tools
     assert list(tool.input_schema["properties"]) == ["agent"]
-
-
-@both_servers
-def test_a_request_that_is_cancelled_lets_go_at_once(home: Home) -> None:
-    slow = Slow()
-    built = home.server(make_tools=only(slow))
-
-    async def act(client: Client) -> list[types.Tool]:
-        call = asyncio.ensure_future(client.call_tool("slow", {}))
-        await asyncio.to_thread(slow.began.wait, 20)
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        # Answered while the thread of the first call still waits.
-        return (await client.list_tools()).tools
-
-    try:
-        assert with_client(built, act, mode="legacy")
-    finally:
-        slow.may_end.set()
 
 
 class WatchStart:
