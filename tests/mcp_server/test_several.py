@@ -4,6 +4,9 @@ import json
 import os
 from typing import Any
 
+import pytest
+from mcp import MCPError
+
 from mdrecall.mcp_server.memories import Selection
 from tests.conftest import LONG_AGO_NS
 from tests.mcp_server.servers import AS_OBJECT, Home
@@ -43,3 +46,5 @@ def test_the_rules_of_each_memory_hold_for_the_conversation_that_asks(home: Home
     assert group["withheld"]
     sub_agent = home.server(Selection(all_agents=True), "agent:main:subagent:x")
     assert with_client(sub_agent, lambda client: client.list_tools()).tools == []
+    with pytest.raises(MCPError, match="Unknown tool"):
+        with_client(sub_agent, lambda client: client.call_tool("memory_search", asked))

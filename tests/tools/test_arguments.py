@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mdrecall.errors import ArgumentError
-from mdrecall.tools.toolset import parse_object, read_choice, read_integer, read_number, read_text
+from mdrecall.tools.toolset import parse_object, read_choice, read_flag, read_integer, read_number, read_text
 
 
 @pytest.mark.parametrize("arguments", [None, " \n", b"", "{}"])
@@ -61,6 +61,19 @@ def test_what_is_no_finite_number_is_refused(value: object) -> None:
 @pytest.mark.parametrize(("value", "number"), [(None, None), (0, 1), (1, 1), (7.9, 7), (10, 10), (1e9, 10), (-5, 1)])
 def test_an_integer_is_held_between_its_bounds(value: object, number: int | None) -> None:
     assert read_integer({"lines": value}, "lines", least=1, most=10) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"), [(None, False), ("", False), (True, True), (" TRUE ", True), ("false", False)]
+)
+def test_a_flag_may_be_a_text(value: object, flag: bool) -> None:
+    assert read_flag({"includeTools": value}, "includeTools") is flag
+
+
+@pytest.mark.parametrize("value", [1, "yes", []])
+def test_what_is_neither_true_nor_false_is_refused(value: object) -> None:
+    with pytest.raises(ArgumentError, match="includeTools must be true or false, not"):
+        read_flag({"includeTools": value}, "includeTools")
 
 
 def test_a_choice_is_taken_in_any_case_and_another_word_refused() -> None:
