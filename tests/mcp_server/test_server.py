@@ -82,6 +82,13 @@ def only(tool: Tool) -> MakeTools:
     return lambda memory, session_key, author: Toolset([tool])
 
 
+def test_the_list_of_tools_is_short(home: Home) -> None:
+    listed = with_client(home.server(), lambda client: client.list_tools()).tools
+    sent = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+    # About four characters of JSON are a token; every conversation pays for them.
+    assert len(json.dumps({"tools": sent})) // 4 <= 500
+
+
 @both_servers
 def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     async def act(client: Client) -> tuple[Any, Any]:
