@@ -16,9 +16,9 @@ from tests.doors.doors import Told, ToolDoor
 class McpServer:
     """``mdrecall mcp`` as a client starts it."""
 
-    def __init__(self, workspace: str, env: dict[str, str], cwd: Path | None = None) -> None:
+    def __init__(self, workspace: str, env: dict[str, str], cwd: Path | None = None, *more: str) -> None:
         self._cwd = cwd
-        self._command = [sys.executable, "-W", "error", "-m", "mdrecall", "mcp", "--workspace", workspace]
+        self._command = [sys.executable, "-W", "error", "-m", "mdrecall", "mcp", "--workspace", workspace, *more]
         self._env = {**env, "PYTHONPATH": ":".join(filter(None, sys.path)), "PYTHONUTF8": "1"}
         self._process: subprocess.Popen[str] | None = None
         self._count = 0
@@ -28,7 +28,7 @@ class McpServer:
             self._command, env=self._env, cwd=self._cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         who = {"name": "doors", "version": "1"}
-        self._request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who})
+        self.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who})
         self._send({"method": "notifications/initialized"})
         return self
 
@@ -41,13 +41,13 @@ class McpServer:
     def call(self, name: str, arguments: dict[str, Any], session_key: str = "") -> tuple[dict[str, Any], bool]:
         """Call a tool on behalf of a conversation; gives its object and whether it is an error."""
         meta = {STRUCTURED: True} | ({SESSION_KEY: session_key} if session_key else {})
-        result = self._request("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
+        result = self.request("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
         body: dict[str, Any] = result["structuredContent"]
         is_error: bool = result.get("isError", False)
         assert result["content"][0]["text"]
         return body, is_error
 
-    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         assert self._process
         assert self._process.stdout
         self._count += 1

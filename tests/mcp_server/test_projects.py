@@ -10,9 +10,7 @@ from mdrecall.sessions.host_conversations import HostState
 from mdrecall.sessions.host_formats import About
 from mdrecall.types.transcripts import TranscriptRecord
 from tests.conftest import Workspace
-from tests.mcp_server.servers import mdrecall_command, process_env, start_process
-from tests.mcp_server.test_stdio import call, greeting
-from tests.processes import PATIENCE_S
+from tests.doors.mcp import McpServer
 
 
 @pytest.fixture
@@ -34,49 +32,43 @@ def projects(workspace: Workspace, tmp_path: Path) -> tuple[Path, Path]:
     return folders
 
 
-def ask(workspace: Workspace, cwd: Path, *calls: dict[str, Any], more: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def ask(workspace: Workspace, cwd: Path, *calls: tuple[str, dict[str, Any]], more: tuple[str, ...] = ()) -> list[str]:
     """What a server that is started in a folder answers, in the order of the calls."""
-    command = mdrecall_command("mcp", "--workspace", f"notes={workspace.path}", *more)
-    process = start_process(command, process_env(workspace.env), cwd=cwd)
-    out, _ = process.communicate(greeting(*calls), timeout=PATIENCE_S)
-    answers = {each["id"]: each["result"] for each in map(json.loads, out.splitlines())}
-    return [answers[each["id"]] for each in calls]
+    with McpServer(str(workspace.path), workspace.env, cwd, *more) as server:
+        return [json.dumps(server.call(tool, arguments)[0]) for tool, arguments in calls]
 
 
 def test_a_project_finds_its_own(workspace: Workspace, projects: tuple[Path, Path]) -> None:
     shop, house = projects
     (shop / "src").mkdir()
-    calls = (call(2, "memory_search", query="walrus"), call(3, "sessions_search", query="walrus"))
+    calls = (("memory_search", {"query": "walrus"}), ("sessions_search", {"query": "walrus"}))
     for folder in (shop, shop / "src"):
-        found, said = (json.dumps(each) for each in ask(workspace, folder, *calls))
+        found, said = ask(workspace, folder, *calls)
         assert "is a mammal" in found
         assert "of the shop is pink" in found
         assert "eats shop clams" in found
         assert "eats shop clams" in said
         assert "of the house" not in found
         assert "house clams" not in found + said
-    found, said = (json.dumps(each) for each in ask(workspace, house, *calls))
+    found, said = ask(workspace, house, *calls)
     assert "eats house clams" in found
     assert "shop clams" not in found + said
 
 
 def test_a_conversation_of_another_project_cannot_be_opened(workspace: Workspace, projects: tuple[Path, Path]) -> None:
     path = "sessions/claude-code/house.jsonl"
-    calls = (call(2, "session_get", path=path), call(3, "sessions_history", sessionKey="house"))
-    for answer in ask(workspace, projects[0], *calls):
-        assert "clams" not in json.dumps(answer)
-    for answer in ask(workspace, projects[1], *calls):
-        assert "eats house clams" in json.dumps(answer)
+    calls = (("session_get", {"path": path}), ("sessions_history", {"sessionKey": "house"}))
+    assert not any("clams" in answer for answer in ask(workspace, projects[0], *calls))
+    assert all("eats house clams" in answer for answer in ask(workspace, projects[1], *calls))
 
 
 def test_where_no_setting_names_conversations_only_two_tools_find_and_read_them(
     workspace: Workspace, projects: tuple[Path, Path]
 ) -> None:
     workspace.configure("{}")
-    listed, found = ask(
-        workspace, projects[0], {"id": 2, "method": "tools/list"}, call(3, "memory_search", query="walrus")
-    )
-    names = [tool["name"] for tool in listed["tools"]]
+    with McpServer(str(workspace.path), workspace.env, projects[0]) as server:
+        names = [tool["name"] for tool in server.request("tools/list", {})["tools"]]
+        found, _ = server.call("memory_search", {"query": "walrus"})
     assert [name for name in names if "session" in name] == ["session_get"]
     assert "eats shop clams" in json.dumps(found)
 
@@ -86,8 +78,7 @@ def test_in_the_folder_of_the_notes_everything_is_found_and_outside_of_every_pro
 ) -> None:
     of_projects = ("shop clams", "house clams", "shop is pink", "house is grey")
     for folder, is_found in ((workspace.path, True), (Path("/"), False)):
-        (answer,) = ask(workspace, folder, call(2, "memory_search", query="walrus", maxResults=20))
-        found = json.dumps(answer)
+        (found,) = ask(workspace, folder, ("memory_search", {"query": "walrus", "maxResults": 20}))
         assert "is a mammal" in found
         assert [text in found for text in of_projects] == [is_found] * 4
 
@@ -98,9 +89,8 @@ def test_a_search_of_several_memories_keeps_to_the_project(
     other = tmp_path / "other"
     other.mkdir()
     (other / "MEMORY.md").write_text("The walrus of the zoo sings.\n")
-    search = call(2, "memory_search", query="walrus", workspaces=["*"], maxResults=20)
-    (answer,) = ask(workspace, projects[0], search, more=("--workspace", f"zoo={other}"))
-    found = json.dumps(answer)
+    search = ("memory_search", {"query": "walrus", "workspaces": ["*"], "maxResults": 20})
+    (found,) = ask(workspace, projects[0], search, more=("--workspace", f"zoo={other}"))
     assert "of the zoo sings" in found
     assert "shop clams" in found
     assert "house clams" not in found
