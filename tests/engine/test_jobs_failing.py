@@ -79,7 +79,7 @@ def crowd(batches: BatchWorkspace) -> None:
     told = {**ours.told, "displayName": "other", "metadata": {}}
     for number in range(250):
         name = f"{'batches/' if batches.server.kind == 'gemini' else 'batch_'}other-{number}"
-        side.jobs[name] = Job(name, ours.model, side.store("file-", "", b""), [], told, Plan())
+        side.jobs[name] = Job(name, ours.model, side.store("file-", b""), [], told, Plan())
 
 
 def test_what_may_be_paid_for_already_is_not_asked_for_otherwise(batches: BatchWorkspace) -> None:

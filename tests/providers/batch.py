@@ -3,7 +3,6 @@
 import json
 import random
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from typing import Any, Literal
 from tests.providers.shapes import Asked, Shape, lines_of
 from tests.providers.wire import Recorded, Refused, Reply
 
-State = Literal["validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"]
+State = Literal["in_progress", "completed", "failed", "expired", "cancelling", "cancelled"]
 OVER = ("completed", "failed", "expired", "cancelled")
 EXPIRED = "This request could not be executed before the completion window expired."
 NOT_RUN = "This request was not executed because the batch was cancelled."
@@ -49,10 +48,7 @@ class Stored:
     """A file that was uploaded or made by a job."""
 
     id: str
-    name: str
     content: bytes
-    purpose: str = "batch"
-    made: float = field(default_factory=time.time)
 
 
 @dataclass
@@ -66,11 +62,9 @@ class Job:
     told: Mapping[str, Any]
     """What the client said when creating it."""
     plan: Plan
-    made: float = field(default_factory=time.time)
-    state: State = "validating"
+    state: State = "in_progress"
     polls: int = 0
-    message: str | None = None
-    problems: list[dict[str, Any]] = field(default_factory=list)
+    message: str = ""
     output: Stored | None = None
     errors: Stored | None = None
     completed: int = 0
@@ -127,14 +121,12 @@ class BatchSide:
 
     def fail_job(self, id: str, message: str) -> None:
         with self.lock:
-            self.jobs[id].state = "failed"
-            self.jobs[id].message = message
-            self.jobs[id].problems.append({"code": "failed", "message": message, "param": None, "line": None})
+            self.jobs[id].state, self.jobs[id].message = "failed", message
 
     # What the wire does, under the lock.
 
-    def store(self, prefix: str, name: str, content: bytes, purpose: str = "batch") -> Stored:
-        stored = Stored(f"{prefix}{len(self.files):024d}", name, content, purpose)
+    def store(self, prefix: str, content: bytes) -> Stored:
+        stored = Stored(f"{prefix}{len(self.files):024d}", content)
         self.files[stored.id] = stored
         return stored
 
@@ -151,10 +143,8 @@ class BatchSide:
         job.polls += 1
         if job.state == "cancelling":
             self._end(job, "cancelled", 0, "batch_cancelled", NOT_RUN)
-        elif not job.over:
-            job.state = _state(job.polls, job.plan.polls_until_done)
-            if job.state == "completed":
-                self.finish_job(job.id)
+        elif not job.over and job.plan.polls_until_done is not None and job.polls >= job.plan.polls_until_done:
+            self.finish_job(job.id)
         return job
 
     def cancel(self, job: Job) -> Job:
@@ -176,7 +166,7 @@ class BatchSide:
         if job.plan.errors_in_output:
             good, bad = good + bad, []
         job.output = self._output(job, good)
-        job.errors = self.store("file-", "errors.jsonl", _lines(bad), "batch_output") if bad else None
+        job.errors = self.store("file-", _lines(bad)) if bad else None
 
     def _run(self, job: Job, at: int, line: Any, good: list[Any], bad: list[Any]) -> None:
         try:
@@ -199,7 +189,7 @@ class BatchSide:
         if not lines and not job.plan.garbage:
             return None
         garbage = b"".join(line + b"\n" for line in job.plan.garbage)
-        stored = self.store("file-", "output.jsonl", garbage + _lines(lines), "batch_output")
+        stored = self.store("file-", garbage + _lines(lines))
         if job.plan.no_output:
             del self.files[stored.id]
         return stored
@@ -207,13 +197,3 @@ class BatchSide:
 
 def _lines(values: list[Any]) -> bytes:
     return b"".join(json.dumps(value).encode() + b"\n" for value in values)
-
-
-def _state(polls: int, until: int | None) -> State:
-    if until is None:
-        return "in_progress"
-    if polls >= until:
-        return "completed"
-    if until >= 3 and polls == until - 1:
-        return "finalizing"
-    return "validating" if until >= 4 and polls == 1 else "in_progress"

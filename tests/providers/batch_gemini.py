@@ -1,9 +1,7 @@
 """The batch jobs of Gemini: https://ai.google.dev/api/embeddings#method:-models.asyncbatchembedcontent"""
 
-import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from tests.providers.batch import BatchSide, Job, Stored
@@ -13,9 +11,7 @@ from tests.providers.shapes import Asked
 from tests.providers.wire import Recorded, Refused, Reply
 
 STATES = {
-    "validating": "PENDING",
     "in_progress": "RUNNING",
-    "finalizing": "RUNNING",
     "completed": "SUCCEEDED",
     "failed": "FAILED",
     "expired": "EXPIRED",
@@ -38,10 +34,7 @@ class GeminiBatches(BatchSide):
             (r"GET /v1beta/batches", self.listed),
             (r"GET /v1beta/(batches/[^/:]+)", self.polled),
             (r"POST /v1beta/(batches/[^/:]+):cancel", self.cancelled),
-            (r"DELETE /v1beta/(batches/[^/:]+)", self.deleted),
             (r"GET (?:/download)?/v1beta/(files/[^/:]+):download", self.download),
-            (r"GET /v1beta/(files/[^/:]+)", self.about_file),
-            (r"DELETE /v1beta/(files/[^/:]+)", self.deleted),
         ]
         with self.lock:
             for pattern, call in routes:
@@ -54,16 +47,13 @@ class GeminiBatches(BatchSide):
         found = parts(request.headers.get("content-type", ""), request.raw)
         if kind != "multipart" or len(found) != 2:
             self.shape.refuse(400, "Request body must be multipart/related with metadata and media.")
-        told = json.loads(found[0].content).get("file", {})
-        name = told.get("displayName") or told.get("display_name") or ""
-        return Reply(200, {"file": self.file(self.store("files/", name, found[1].content))})
+        return Reply(200, {"file": {"name": self.store("files/", found[1].content).id}})
 
     def created(self, request: Recorded, model: str) -> Reply:
         self.shape.known(model)
         batch = request.body.get("batch", {}) if isinstance(request.body, dict) else {}
-        source = batch.get("inputConfig") or batch.get("input_config") or {}
-        stored = self.files.get(source.get("fileName") or source.get("file_name") or "")
-        if not (batch.get("displayName") or batch.get("display_name")):
+        stored = self.files.get(batch.get("inputConfig", {}).get("file_name", ""))
+        if not batch.get("displayName"):
             self.shape.refuse(400, "* EmbedContentBatch.display_name: must be set\n")
         if stored is None:
             self.shape.refuse(404, "The input file was not found, or you do not have permission to access it.")
@@ -82,12 +72,6 @@ class GeminiBatches(BatchSide):
             self.shape.refuse(404, "Requested entity was not found.")
         return self.jobs[id]
 
-    def stored(self, id: str) -> Stored:
-        if id not in self.files:
-            message = "You do not have permission to access the File {} or it may not exist."
-            self.shape.refuse(403, message.format(id.removeprefix("files/")))
-        return self.files[id]
-
     def polled(self, request: Recorded, id: str) -> Reply:
         return Reply(200, self.written(self.poll(self.job(id))))
 
@@ -95,19 +79,11 @@ class GeminiBatches(BatchSide):
         self.cancel(self.job(id))
         return Reply(200, {})
 
-    def deleted(self, request: Recorded, id: str) -> Reply:
-        self.jobs.pop(id, None)
-        self.files.pop(id, None)
-        return Reply(200, {})
-
-    def about_file(self, request: Recorded, id: str) -> Reply:
-        return Reply(200, self.file(self.stored(id)))
-
     def download(self, request: Recorded, id: str) -> Reply:
-        stored = self.stored(id)
-        if request.query.get("alt") != "media":
-            return Reply(200, self.file(stored))
-        return Reply(200, stored.content, _STREAM)
+        if id not in self.files:
+            message = f"You do not have permission to access the File {id.removeprefix('files/')} or it may not exist."
+            self.shape.refuse(403, message)
+        return Reply(200, self.files[id].content, _STREAM)
 
     def read_line(self, job: Job, line: Any) -> Asked:
         if not isinstance(line, dict) or not isinstance(line.get("request"), dict):
@@ -123,14 +99,8 @@ class GeminiBatches(BatchSide):
     def undone_line(self, job: Job, line: Any, code: str, message: str) -> Any:
         return _keyed(line) | {"error": {"code": 1, "message": message, "status": "CANCELLED"}}
 
-    def store(self, prefix: str, name: str, content: bytes, purpose: str = "batch") -> Stored:
-        return super().store("files/", name, content, purpose)
-
-    def file(self, stored: Stored) -> dict[str, Any]:
-        told = {"name": stored.id, "displayName": stored.name, "mimeType": "application/jsonl"}
-        times = {"createTime": _time(stored.made), "updateTime": _time(stored.made)}
-        gone = {"expirationTime": _time(stored.made + 172_800), "state": "ACTIVE", "source": "UPLOADED"}
-        return told | {"sizeBytes": str(len(stored.content))} | times | gone
+    def store(self, prefix: str, content: bytes) -> Stored:
+        return super().store("files/", content)
 
     def written(self, job: Job) -> dict[str, Any]:
         match job.plan.gemini_form:
@@ -143,10 +113,8 @@ class GeminiBatches(BatchSide):
     def resource(self, job: Job) -> dict[str, Any]:
         told = {
             "model": f"models/{job.model}",
-            "displayName": job.told.get("displayName") or job.told.get("display_name"),
+            "displayName": job.told.get("displayName"),
             "inputConfig": {"fileName": job.input.id},
-            "createTime": _time(job.made),
-            "updateTime": _time(job.made),
             "batchStats": _stats(job),
             "state": self.state(job),
             "name": job.id,
@@ -182,10 +150,6 @@ class GeminiBatches(BatchSide):
 
 def _keyed(line: Any) -> dict[str, Any]:
     return {"key": line["key"]} if isinstance(line, dict) and "key" in line else {}
-
-
-def _time(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _stats(job: Job) -> dict[str, str]:

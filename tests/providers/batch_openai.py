@@ -1,8 +1,6 @@
 """The batch jobs of OpenAI and Voyage: https://platform.openai.com/docs/api-reference/batch"""
 
 import re
-from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 
 from tests.providers.batch import BatchSide, Job, Stored
@@ -29,15 +27,13 @@ class OpenAIBatches(BatchSide):
             call = f"{request.method} {path[1]}{'/id' if path[2] else ''}{'/' + path[3] if path[3] else ''}"
             match call:
                 case "POST files":
-                    return Reply(200, self.file(self.upload(request)))
-                case "GET files":
-                    return self.listed([self.file(stored) for stored in self.files.values()], request)
-                case "GET files/id" | "GET files/id/content" | "DELETE files/id":
-                    return self.about_file(call, path[2])
+                    return Reply(200, {"id": self.upload(request).id, "object": "file"})
+                case "GET files/id/content" if path[2] in self.files:
+                    return Reply(200, self.files[path[2]].content, _STREAM)
                 case "POST batches":
                     return Reply(200, self.written(self.created(request)))
                 case "GET batches":
-                    return self.listed([self.written(job) for job in self.jobs.values()], request)
+                    return self.listed(request)
                 case "GET batches/id":
                     return Reply(200, self.written(self.poll(self.job(path[2]))))
                 case "POST batches/id/cancel":
@@ -46,23 +42,9 @@ class OpenAIBatches(BatchSide):
 
     def upload(self, request: Recorded) -> Stored:
         found = {part.name: part for part in parts(request.headers.get("content-type", ""), request.raw)}
-        if "file" not in found or "purpose" not in found:
-            missing = "file" if "file" not in found else "purpose"
-            self.shape.refuse(400, f"'{missing}' is a required property")
-        if found["purpose"].content != b"batch":
-            self.shape.refuse(400, "Invalid value for purpose.")
-        return self.store("file-", found["file"].filename, found["file"].content)
-
-    def about_file(self, call: str, id: str) -> Reply:
-        stored = self.files.get(id)
-        if stored is None:
-            return self.shape.error(404, f"No such File object: {id}")
-        if call.endswith("/content"):
-            return Reply(200, stored.content, _STREAM)
-        if call.startswith("DELETE"):
-            del self.files[id]
-            return Reply(200, {"id": id, "object": "file", "deleted": True})
-        return Reply(200, self.file(stored))
+        if "file" not in found or "purpose" not in found or found["purpose"].content != b"batch":
+            self.shape.refuse(400, "'file' and a valid 'purpose' are required.")
+        return self.store("file-", found["file"].content)
 
     def job(self, id: str) -> Job:
         if id not in self.jobs:
@@ -71,31 +53,21 @@ class OpenAIBatches(BatchSide):
 
     def created(self, request: Recorded) -> Job:
         body = request.body if isinstance(request.body, dict) else {}
-        window = "12h" if isinstance(self.shape, Voyage) else "24h"
-        if body.get("completion_window") != window:
-            self.shape.refuse(400, f"Invalid value for 'completion_window': only '{window}' is supported.")
+        is_voyage = isinstance(self.shape, Voyage)
+        if body.get("completion_window") != ("12h" if is_voyage else "24h"):
+            self.shape.refuse(400, "Invalid value for 'completion_window'.")
         if body.get("endpoint") != "/v1/embeddings":
             self.shape.refuse(400, "Invalid value for 'endpoint'.")
         stored = self.files.get(body.get("input_file_id", ""))
         if stored is None:
             self.shape.refuse(400, f"Input file {body.get('input_file_id')} was not found.", "file_not_found")
-        model = body.get("request_params", {}).get("model") if isinstance(self.shape, Voyage) else ""
-        if isinstance(self.shape, Voyage):
-            self.shape.known(model)
-        return self.create(f"batch_{len(self.jobs):024d}", model or "", stored, body)
+        model = self.shape.known(body.get("request_params", {}).get("model")) if is_voyage else ""
+        return self.create(f"batch_{len(self.jobs):024d}", model, stored, body)
 
     def check(self, job: Job) -> None:
-        ids = Counter(line["custom_id"] for line in job.lines if isinstance(line, dict) and "custom_id" in line)
-        found = [_problem("invalid_json_line", at, line) for at, line in enumerate(job.lines) if not _usable(line)]
-        found += [
-            {"code": "duplicate_custom_id", "message": id, "param": None, "line": None} for id in ids if ids[id] > 1
-        ]
-        if not job.lines:
-            found.append(_problem("empty_file", 0, None))
-        if len(job.lines) > MOST_LINES:
-            found.append(_problem("too_many_tasks", MOST_LINES, None))
-        if found:
-            job.state, job.problems, job.message = "failed", found, found[0]["message"]
+        ids = [line["custom_id"] for line in job.lines if _is_usable(line)]
+        if not job.lines or len(job.lines) > MOST_LINES or len(set(ids)) < len(job.lines):
+            job.state, job.message = "failed", "The file has no lines, too many, or one that cannot be used."
 
     def read_line(self, job: Job, line: Any) -> Asked:
         body = dict(line["body"])
@@ -106,73 +78,37 @@ class OpenAIBatches(BatchSide):
         return self.shape.read_body(body)
 
     def good_line(self, job: Job, line: Any, body: Any) -> Any:
-        return self._line(job, line, {"status_code": 200, "request_id": "req_0", "body": body}, None)
+        return self._line(line, {"status_code": 200, "request_id": "req_0", "body": body}, None)
 
     def bad_line(self, job: Job, line: Any, refusal: Reply) -> Any:
-        answer = {"status_code": refusal.status, "request_id": "req_0", "body": refusal.body}
-        return self._line(job, line, answer, None)
+        return self._line(line, {"status_code": refusal.status, "request_id": "req_0", "body": refusal.body}, None)
 
     def undone_line(self, job: Job, line: Any, code: str, message: str) -> Any:
-        return self._line(job, line, None, {"code": code, "message": message})
+        return self._line(line, None, {"code": code, "message": message})
 
-    def _line(self, job: Job, line: Any, response: Any, error: Any) -> Any:
-        return {"id": f"batch_req_{job.id}", "custom_id": line["custom_id"], "response": response, "error": error}
-
-    def time(self, moment: float) -> Any:
-        """OpenAI writes seconds, Voyage a date."""
-        return datetime.fromtimestamp(moment, UTC).isoformat() if isinstance(self.shape, Voyage) else int(moment)
-
-    def file(self, stored: Stored) -> dict[str, Any]:
-        told = {
-            "id": stored.id,
-            "object": "file",
-            "bytes": len(stored.content),
-            "created_at": self.time(stored.made),
-        }
-        return told | {"filename": stored.name, "purpose": stored.purpose, "status": "processed"}
+    def _line(self, line: Any, response: Any, error: Any) -> Any:
+        return {"id": "batch_req_0", "custom_id": line["custom_id"], "response": response, "error": error}
 
     def written(self, job: Job) -> dict[str, Any]:
         absent = "" if job.plan.blank_ids else None
-        over = {f"{name}_at": self.time(job.made) if job.state == name else None for name in _TIMES}
         return {
             "id": job.id,
-            "object": "batch",
-            "endpoint": job.told["endpoint"],
-            "errors": {"object": "list", "data": job.problems} if job.problems else None,
+            "errors": {"object": "list", "data": [{"code": "failed", "message": job.message}]} if job.message else None,
             "input_file_id": job.input.id,
-            "completion_window": job.told["completion_window"],
             "status": job.state,
             "output_file_id": job.output.id if job.output else absent,
             "error_file_id": job.errors.id if job.errors else absent,
-            "created_at": self.time(job.made),
-            "expires_at": self.time(job.made + 86_400),
-            **over,
-            "request_counts": _counts(job),
+            "request_counts": {"total": len(job.lines), "completed": job.completed, "failed": job.failed},
             "metadata": job.told.get("metadata"),
         }
 
-    def listed(self, items: list[dict[str, Any]], request: Recorded) -> Reply:
-        """A page of them, the newest first."""
-        items = items[::-1]
-        limit = int(request.query.get("limit", 20))
-        after = request.query.get("after")
-        start = next((at + 1 for at, item in enumerate(items) if item["id"] == after), 0)
-        page = items[start : start + limit]
-        ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
-        return Reply(200, {"object": "list", "data": page, **ends, "has_more": start + limit < len(items)})
+    def listed(self, request: Recorded) -> Reply:
+        """A page of the jobs, the newest first."""
+        jobs, limit, after = [*self.jobs.values()][::-1], int(request.query["limit"]), request.query.get("after")
+        start = next((at + 1 for at, job in enumerate(jobs) if job.id == after), 0)
+        page = [self.written(job) for job in jobs[start : start + limit]]
+        return Reply(200, {"object": "list", "data": page, "has_more": start + limit < len(jobs)})
 
 
-_TIMES = ("in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled")
-
-
-def _usable(line: Any) -> bool:
+def _is_usable(line: Any) -> bool:
     return isinstance(line, dict) and isinstance(line.get("custom_id"), str) and isinstance(line.get("body"), dict)
-
-
-def _problem(code: str, at: int, line: Any) -> dict[str, Any]:
-    return {"code": code, "message": f"{code} at line {at + 1}", "param": None, "line": at + 1}
-
-
-def _counts(job: Job) -> dict[str, int]:
-    total = 0 if job.state == "validating" else len(job.lines)
-    return {"total": total, "completed": job.completed, "failed": job.failed}

@@ -7,22 +7,8 @@ from typing import Any
 from tests.providers.shapes import Asked, Shape, json_body
 from tests.providers.wire import HTML, Recorded, Refused, Reply
 
-STATUS = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
+STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
 _CALL = re.compile(r"/v1beta/models/([^/:]+):(embedContent|batchEmbedContents)")
-_NO_KEY = (
-    "Method doesn't allow unregistered callers (callers without established identity). "
-    "Please use API Key or other form of API consumer identity to call this API."
-)
-_BAD_KEY = "API key not valid. Please pass a valid API key."
 
 
 class Gemini(Shape):
@@ -34,22 +20,8 @@ class Gemini(Shape):
     def error(self, status: int, message: str, code: str | None = None, type: str | None = None) -> Reply:
         return Reply(status, {"error": {"code": status, "message": message, "status": STATUS.get(status, "UNKNOWN")}})
 
-    def no_model(self, model: str) -> Reply:
-        return self.error(
-            404,
-            f"models/{model} is not found for API version v1beta, or is not supported for embedContent. "
-            "Call ListModels to see the list of available models and their supported methods.",
-        )
-
     def no_path(self, request: Recorded) -> Reply:
         return Reply(404, b"<!DOCTYPE html>\n<html lang=en>\n<title>Error 404 (Not Found)!!1</title>\n", HTML)
-
-    def rate_limited(self) -> Reply:
-        message = (
-            "You exceeded your current quota, please check your plan and billing details. For more information on "
-            "this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits."
-        )
-        return self.error(429, message)
 
     def check_key(self, request: Recorded, key: str) -> Reply | None:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -59,44 +31,34 @@ class Gemini(Shape):
     def wrong_key(self, given: str) -> Reply:
         """No key at all is a 403; a wrong one is a 400, as the real one says it."""
         if not given:
-            return self.error(403, _NO_KEY)
-        reply = self.error(400, _BAD_KEY)
-        reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
-        reply.body["error"]["details"] = [reason | {"domain": "googleapis.com"}]
+            return self.error(403, "Method doesn't allow unregistered callers.")
+        reply = self.error(400, "API key not valid. Please pass a valid API key.")
+        reply.body["error"]["details"] = [{"reason": "API_KEY_INVALID", "domain": "googleapis.com"}]
         return reply
 
     def check_size(self, request: Recorded) -> Reply | None:
-        limit = self.limits.body_bytes
-        if request.path.startswith("/upload/") or len(request.raw) <= limit:
+        if request.path.startswith("/upload/") or len(request.raw) <= self.limits.body_bytes:
             return None
-        return self.error(400, f"Request payload size exceeds the limit: {limit} bytes.")
+        return self.error(400, f"Request payload size exceeds the limit: {self.limits.body_bytes} bytes.")
 
     def read(self, request: Recorded) -> Asked | None:
         call = _CALL.fullmatch(request.path)
         if request.method != "POST" or not call:
             return None
         model = self.known(call[1])
-        body = json_body(request, self, "Invalid JSON payload received. Unexpected token.")
+        body = json_body(request, self)
         if call[2] == "embedContent":
             return self.asked(model, [body], "single")
         requests = body.get("requests") or []
-        if self.limits.inputs and len(requests) > self.limits.inputs:
-            limit = self.limits.inputs
-            self.refuse(400, f"* BatchEmbedContentsRequest.requests: at most {limit} requests can be in one batch\n")
-        for at, one in enumerate(requests):
-            if one.get("model") != f"models/{model}":
-                self.refuse(400, f"* BatchEmbedContentsRequest.requests[{at}].model: unexpected model name format\n")
+        if any(one.get("model") != f"models/{model}" for one in requests):
+            self.refuse(400, "* BatchEmbedContentsRequest.requests.model: unexpected model name format\n")
         return self.asked(model, requests, "many")
 
     def asked(self, model: str, requests: Sequence[Any], form: str) -> Asked:
         texts = [self.text(one) for one in requests]
-        if not self.limits.truncates and (long := self.too_long(texts)):
-            limit = self.limits.tokens_each
-            self.refuse(
-                400, f"The input token count ({long[1]}) exceeds the maximum number of tokens allowed ({limit})."
-            )
+        self.check_limits(texts, truncates=True)
         first = requests[0] if requests else {}
-        return Asked(model, texts, first.get("outputDimensionality") or first.get("output_dimensionality"), form)
+        return Asked(model, texts, first.get("outputDimensionality"), form)
 
     def text(self, request: Any) -> str:
         try:

@@ -1,40 +1,26 @@
 """Bodies in parts, as browsers and file uploads send them."""
 
+from email import message_from_bytes
 from email.message import Message
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Part(NamedTuple):
-    """A part with its headers, whose names are in lower case."""
+    """A part of a body; the names are those of its ``Content-Disposition``."""
 
-    headers: dict[str, str]
+    name: str
+    filename: str
     content: bytes
-
-    @property
-    def name(self) -> str:
-        return parameter(self.headers.get("content-disposition", ""), "name")
-
-    @property
-    def filename(self) -> str:
-        return parameter(self.headers.get("content-disposition", ""), "filename")
-
-
-def parameter(header: str, name: str) -> str:
-    message = Message()
-    message["Content-Type"] = header
-    return str(message.get_param(name, ""))
 
 
 def parts(content_type: str, body: bytes) -> list[Part]:
     """The parts of a body; none if it is not in parts or does not end as it must."""
-    boundary = parameter(content_type, "boundary").encode()
-    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary)
-    if not boundary or len(pieces) < 3 or not pieces[-1].startswith(b"--"):
+    whole = message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
+    if not whole.is_multipart() or whole.defects:
         return []
-    return [_part(piece) for piece in pieces[1:-1]]
+    return [_read(part) for part in list(whole.walk())[1:]]
 
 
-def _part(piece: bytes) -> Part:
-    top, _, content = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-    lines = [line.partition(":") for line in top.decode().split("\r\n")]
-    return Part({name.strip().lower(): value.strip() for name, _, value in lines}, content)
+def _read(part: Message) -> Part:
+    content: Any = part.get_payload(decode=True)
+    return Part(str(part.get_param("name", "", "content-disposition")), part.get_filename(""), content)

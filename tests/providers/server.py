@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -109,18 +108,6 @@ class ProviderServer:
         with self.lock:
             return [*([] if how == "batch" else self._direct), *([] if how == "direct" else self.batch.embedded)]
 
-    @property
-    def most_at_once(self) -> int:
-        """How many requests were inside the server at the same time, at most."""
-        with self.lock:
-            seen = list(self.requests)
-        moments = sorted([(r.began, 1) for r in seen] + [(r.ended, -1) for r in seen if r.ended is not None])
-        inside = most = 0
-        for _, step in moments:
-            inside += step
-            most = max(most, inside)
-        return most
-
     def answer(self, request: Recorded, fault: Fault | None) -> Reply:
         """What the provider says to the request, with what the fault makes of it."""
         try:
@@ -209,10 +196,6 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             super().handle()
 
-    def parse_request(self) -> bool:
-        self.began = time.perf_counter()
-        return super().parse_request()
-
     def do_POST(self) -> None:
         request = self._request()
         fault = self.owner.faults.for_request(request)
@@ -224,32 +207,20 @@ class _Handler(BaseHTTPRequestHandler):
                 self.owner.stopping.wait(self.owner.latency_s)
             self._send(reply, fault, request)
         finally:
-            request.ended = time.perf_counter()
+            request.has_ended = True
 
     do_GET = do_DELETE = do_PUT = do_PATCH = do_POST
 
     def _request(self) -> Recorded:
         url = urlsplit(self.path)
-        raw = self._chunks() if self.headers.get("Transfer-Encoding") == "chunked" else self._whole()
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             body = json.loads(raw)
         except ValueError:
             body = raw
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = dict(parse_qsl(url.query, keep_blank_values=True))
-        return Recorded(self.command, url.path, query, headers, body, self.began, self.number, raw=raw)
-
-    def _whole(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-    def _chunks(self) -> bytes:
-        found = b""
-        while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
-            found += self.rfile.read(size)
-            self.rfile.readline()
-        while self.rfile.readline().strip():
-            pass
-        return found
+        return Recorded(self.command, url.path, query, headers, body, self.number, raw=raw)
 
     def _send(self, reply: Reply, fault: Fault | None, request: Recorded) -> None:
         content = reply.content()

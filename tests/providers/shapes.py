@@ -39,15 +39,12 @@ class Shape(ABC):
     def error(self, status: int, message: str, code: str | None = None, type: str | None = None) -> Reply:
         """An error with the provider's body."""
 
-    @abstractmethod
-    def no_model(self, model: str) -> Reply: ...
+    def no_path(self, request: Recorded) -> Reply:
+        return self.error(404, f"Invalid URL ({request.method} {request.path})")
 
-    @abstractmethod
-    def no_path(self, request: Recorded) -> Reply: ...
-
-    @abstractmethod
     def rate_limited(self) -> Reply:
         """A 429 as the provider says it, without the headers that say when to come back."""
+        return self.error(429, "Too many requests. Please slow down.")
 
     def out_of_quota(self) -> Reply:
         """A 429 that no waiting cures, where the provider has one."""
@@ -82,14 +79,18 @@ class Shape(ABC):
         if not isinstance(model, str) or not model:
             self.refuse(400, "you must provide a model parameter")
         if model not in self.models:
-            raise Refused(self.no_model(model))
+            self.refuse(404, f"The model {model} does not exist.")
         return model
 
-    def too_long(self, texts: Sequence[str]) -> tuple[int, int] | None:
-        """The first text over the limit: where it stands and its tokens."""
-        limit = self.limits.tokens_each
-        counts = [(at, tokens(text)) for at, text in enumerate(texts)] if limit else []
-        return next(((at, count) for at, count in counts if limit and count > limit), None)
+    def check_limits(self, texts: Sequence[str], *, truncates: bool) -> None:
+        """Refuse texts that are too many or too long, unless the provider cuts them and the request lets it."""
+        limits, counts = self.limits, [tokens(text) for text in texts]
+        if limits.inputs and len(texts) > limits.inputs:
+            self.refuse(400, f"A request may have {limits.inputs} texts.")
+        if limits.tokens_each and max(counts, default=0) > limits.tokens_each and not (limits.truncates and truncates):
+            self.refuse(400, f"A text may have {limits.tokens_each} tokens.")
+        if limits.tokens_all and sum(min(count, limits.tokens_each or count) for count in counts) > limits.tokens_all:
+            self.refuse(400, f"A request may have {limits.tokens_all} tokens.")
 
     def embed(self, asked: Asked, dimensions: int) -> list[list[float]]:
         return [vector(cut(text, self.limits.tokens_each), asked.dimensions or dimensions) for text in asked.texts]
@@ -108,10 +109,10 @@ def texts_of(value: object) -> list[str] | None:
     return [item if isinstance(item, str) else " ".join(map(str, item)) for item in value]
 
 
-def json_body(request: Recorded, shape: Shape, message: str) -> Mapping[str, Any]:
+def json_body(request: Recorded, shape: Shape) -> Mapping[str, Any]:
     """The request's JSON object, or the provider's word about one that is none."""
     if not isinstance(request.body, dict):
-        shape.refuse(400, message)
+        shape.refuse(400, "The body is not a JSON object.")
     return request.body
 
 

@@ -289,16 +289,6 @@ def test_a_named_provider_is_asked_for_notes_and_queries_and_named_in_the_answer
         assert (status.vector["dims"], status.vector["chunks"]) == (384, len(NOTES))
 
 
-@pytest.mark.parametrize(("name", "field"), [("openai", "dimensions"), ("voyage", "output_dimension")])
-def test_the_wanted_length_of_vector_is_asked_for(workspace: Workspace, name: Any, field: str) -> None:
-    with ProviderServer(name) as server:
-        configure(written(workspace), provider(server, outputDimensionality=256))
-        memory = opened(workspace)
-        assert memory.sync().issues == ()
-        assert {request.body[field] for request in server.requests} == {256}
-        assert memory.status().vector["dims"] == 256
-
-
 def test_how_long_vectors_are_is_not_known_before_the_first_answer(workspace: Workspace) -> None:
     with ProviderServer("openai") as server:
         configure(written(workspace), provider(server))

@@ -14,8 +14,6 @@ from tests.embed.test_remote_transport import in_thread
 from tests.providers import faults
 from tests.providers.faults import Fault
 from tests.providers.server import KEY, ProviderServer
-from tests.providers.shapes import Shape
-from tests.providers.wire import Reply, Wire
 
 LONG_S = 60.0
 WORDS = ("fern", "kiln", "moss", "oboe", "paint", "plum", "pool", "raft", "rope", "salt", "tax", "walrus")
@@ -68,16 +66,6 @@ def test_whoever_has_stopped_following_may_still_sync(workspace: Workspace, stan
         assert vectors(memory) == 12
 
 
-def test_requests_overlap(workspace: Workspace, stand_in: ProviderServer) -> None:
-    stand_in.faults.add(faults.fine(), faults.hang().times(3))
-    memory = opened(workspace, stand_in, concurrency=3)
-    syncing = in_thread(memory.sync)
-    stand_in.wait_for(4)
-    memory.close()
-    syncing()
-    assert stand_in.most_at_once >= 3
-
-
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_closing_ends_what_hangs_and_begins_nothing_more(
     workspace: Workspace, stand_in: ProviderServer, concurrency: int
@@ -107,29 +95,6 @@ def test_a_query_that_hangs_leaves_no_thread_when_the_memory_is_closed(
         if thread.name.startswith("mdrecall"):
             thread.join(LONG_S)
     assert threads() == []
-
-
-def test_what_the_others_brought_is_kept_when_one_request_fails(workspace: Workspace, stand_in: ProviderServer) -> None:
-    failed = threading.Event()
-
-    def refuse(shape: Shape) -> Reply:
-        failed.set()
-        return shape.error(401, "No.")
-
-    def late(wire: Wire, head: bytes, body: bytes) -> bool:
-        failed.wait(LONG_S)
-        wire.send(head + body)
-        return True
-
-    first = Fault("refused", reply=refuse).when(lambda request: WORDS[0] in request.raw.decode())
-    stand_in.faults.add(faults.fine(), first, *[Fault("late", send=late)] * 2)
-    memory = opened(workspace, stand_in, concurrency=3)
-    assert "returned status 401" in str(memory.sync().issues)
-    assert vectors(memory) == len(texts_of(stand_in))
-    stand_in.faults.clear()
-    assert memory.sync().issues == ()
-    assert sorted(set(texts_of(stand_in))) == sorted(texts_of(stand_in))
-    assert vectors(memory) == 12
 
 
 @pytest.mark.parametrize("fault", [faults.zero_vectors(), faults.error(400)], ids=lambda fault: fault.name)
@@ -164,15 +129,3 @@ def test_one_strange_answer_to_a_query_spoils_no_other(workspace: Workspace, sta
         first = memory.search("walrus")
         assert (first.mode, "127.0.0.1" in first.degraded) == ("keyword", True)
         assert memory.search("walrus").mode == "hybrid"
-
-
-def test_a_model_whose_vectors_have_another_length_now_is_told_and_the_way_out_helps(
-    workspace: Workspace, stand_in: ProviderServer
-) -> None:
-    memory = opened(workspace, stand_in)
-    memory.sync()
-    stand_in.dimensions = 24
-    answer = memory.search("walrus")
-    assert (answer.mode, "of 24 dimensions, but the index holds vectors of 16" in answer.degraded) == ("keyword", True)
-    assert memory.sync(force=True).issues == ()
-    assert memory.search("walrus").mode == "hybrid"

@@ -36,7 +36,7 @@ class Refused(Exception):
 
 @dataclass
 class Recorded:
-    """A request as it came in, on which connection, and when it began and ended."""
+    """A request as it came in, on which connection, and what became of it."""
 
     method: str
     path: str
@@ -45,12 +45,11 @@ class Recorded:
     """The names are in lower case."""
     body: Any
     """The JSON value, or the bytes where they are not JSON."""
-    began: float
     connection: int
     inputs: int = 0
     status: int | None = None
     """None as long as nothing was answered."""
-    ended: float | None = None
+    has_ended: bool = False
     fault: str | None = None
     raw: bytes = field(default=b"", repr=False)
 
