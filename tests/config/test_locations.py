@@ -25,20 +25,49 @@ def own_index(workspace: Path, state: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("env", "home"),
+    ("env", "name", "found"),
     [
-        ({"HOME": "/h"}, "/h"),
-        ({"HOME": "/h", "USERPROFILE": "/u"}, "/h"),
-        ({"HOME": "  ", "USERPROFILE": "/u"}, "/u"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "  /o  "}, "/o"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "   "}, "/h"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "~/claw"}, "/h/claw"),
-        ({"USERPROFILE": "/u", "OPENCLAW_HOME": "~/claw"}, "/u/claw"),
-        ({"HOME": "/h", "OPENCLAW_HOME": "~name"}, "/c/~name"),
+        ({"HOME": "/h"}, "home", "/h"),
+        ({"HOME": "/h", "USERPROFILE": "/u"}, "home", "/h"),
+        ({"HOME": "  ", "USERPROFILE": "/u"}, "home", "/u"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "  /o  "}, "home", "/o"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "   "}, "home", "/h"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "~/claw"}, "home", "/h/claw"),
+        ({"USERPROFILE": "/u", "OPENCLAW_HOME": "~/claw"}, "home", "/u/claw"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "~name"}, "home", "/c/~name"),
+        ({"HOME": "/h"}, "state_dir", "/h/.openclaw"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": "  ~/s  "}, "state_dir", "/h/s"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": "/s", "CLAWDBOT_STATE_DIR": "/old"}, "state_dir", "/s"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": " ", "CLAWDBOT_STATE_DIR": "~/old"}, "state_dir", "/h/old"),
+        ({"HOME": "/h", "MOLTBOT_STATE_DIR": "/m"}, "state_dir", "/h/.openclaw"),
+        ({"HOME": "/h", "OPENCLAW_CONFIG_PATH": " ~/x.json "}, "config_path", "/h/x.json"),
+        ({"HOME": "/h", "OPENCLAW_CONFIG_PATH": "/x", "CLAWDBOT_CONFIG_PATH": "/old"}, "config_path", "/x"),
+        ({"HOME": "/h", "OPENCLAW_CONFIG_PATH": "/x", "OPENCLAW_STATE_DIR": "/s"}, "config_path", "/x"),
+        ({"HOME": "/h", "MOLTBOT_CONFIG_PATH": "/m.json"}, "config_path", None),
     ],
 )
-def test_the_home_is_the_first_one_that_the_environment_names(env: dict[str, str], home: str) -> None:
-    assert find_locations(env, "/c").home == home
+def test_a_place_is_the_first_one_that_the_environment_names(env: dict[str, str], name: str, found: str | None) -> None:
+    assert getattr(find_locations(env, "/c"), name) == found
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "found"),
+    [
+        ([".moltbot/x", ".moldbot/x"], "state_dir", ".moldbot"),
+        ([".moltbot/x", ".moldbot/x", ".clawdbot/x"], "state_dir", ".clawdbot"),
+        ([".clawdbot/x", ".openclaw/x"], "state_dir", ".openclaw"),
+        ([".openclaw/openclaw.json", ".openclaw/clawdbot.json"], "config_path", ".openclaw/openclaw.json"),
+        ([".openclaw/moldbot.json", ".openclaw/clawdbot.json"], "config_path", ".openclaw/clawdbot.json"),
+        ([".openclaw/moltbot.json", ".clawdbot/openclaw.json"], "config_path", ".openclaw/moltbot.json"),
+        ([".clawdbot/clawdbot.json", ".moltbot/moltbot.json"], "config_path", ".clawdbot/clawdbot.json"),
+    ],
+)
+def test_a_legacy_folder_or_file_counts_only_without_a_later_one(
+    tmp_path: Path, there: list[str], name: str, found: str
+) -> None:
+    for file in there:
+        write(tmp_path / file, "{}")
+    assert getattr(find_locations({"HOME": str(tmp_path)}, "/c"), name) == str(tmp_path / found)
 
 
 @pytest.mark.parametrize(
@@ -59,66 +88,6 @@ def test_only_a_leading_tilde_alone_or_before_a_slash_is_the_home(path: str, abs
 @pytest.mark.parametrize(("path", "short"), [("/h", "~"), ("/h/x", "~/x"), ("/hx", "/hx"), ("/y/h", "/y/h")])
 def test_a_path_below_the_home_is_shown_with_a_tilde(path: str, short: str) -> None:
     assert shorten(path, "/h") == short
-
-
-@pytest.mark.parametrize(
-    ("env", "state"),
-    [
-        ({"OPENCLAW_STATE_DIR": "  ~/s  "}, "/h/s"),
-        ({"OPENCLAW_STATE_DIR": "/s", "CLAWDBOT_STATE_DIR": "/old"}, "/s"),
-        ({"OPENCLAW_STATE_DIR": " ", "CLAWDBOT_STATE_DIR": "~/old"}, "/h/old"),
-        ({"MOLTBOT_STATE_DIR": "/m"}, "/h/.openclaw"),
-        ({}, "/h/.openclaw"),
-    ],
-)
-def test_the_state_folder_comes_from_the_environment_before_the_home(env: dict[str, str], state: str) -> None:
-    assert find_locations({"HOME": "/h", **env}, "/c").state_dir == state
-
-
-@pytest.mark.parametrize(
-    ("there", "state"),
-    [
-        ([".moltbot", ".moldbot"], ".moldbot"),
-        ([".moltbot", ".moldbot", ".clawdbot"], ".clawdbot"),
-        ([".clawdbot", ".openclaw"], ".openclaw"),
-    ],
-)
-def test_a_legacy_state_folder_counts_only_without_the_current_one(
-    tmp_path: Path, there: list[str], state: str
-) -> None:
-    for name in there:
-        folder(tmp_path / name)
-    assert find_locations({"HOME": str(tmp_path)}, "/c").state_dir == str(tmp_path / state)
-
-
-@pytest.mark.parametrize(
-    ("env", "path"),
-    [
-        ({"OPENCLAW_CONFIG_PATH": " ~/x.json "}, "/h/x.json"),
-        ({"OPENCLAW_CONFIG_PATH": "/x.json", "CLAWDBOT_CONFIG_PATH": "/old.json"}, "/x.json"),
-        ({"OPENCLAW_CONFIG_PATH": "/x.json", "OPENCLAW_STATE_DIR": "/s"}, "/x.json"),
-        ({"MOLTBOT_CONFIG_PATH": "/m.json"}, None),
-    ],
-)
-def test_the_configuration_file_can_be_named_by_the_environment(env: dict[str, str], path: str | None) -> None:
-    assert find_locations({"HOME": "/h", **env}, "/c").config_path == path
-
-
-@pytest.mark.parametrize(
-    ("there", "chosen"),
-    [
-        ([".openclaw/openclaw.json", ".openclaw/clawdbot.json"], ".openclaw/openclaw.json"),
-        ([".openclaw/moldbot.json", ".openclaw/clawdbot.json"], ".openclaw/clawdbot.json"),
-        ([".openclaw/moltbot.json", ".clawdbot/openclaw.json"], ".openclaw/moltbot.json"),
-        ([".clawdbot/clawdbot.json", ".moltbot/moltbot.json"], ".clawdbot/clawdbot.json"),
-    ],
-)
-def test_the_configuration_file_is_the_first_known_name_in_the_first_folder(
-    tmp_path: Path, there: list[str], chosen: str
-) -> None:
-    for name in there:
-        write(tmp_path / name, "{}")
-    assert find_locations({"HOME": str(tmp_path)}, "/c").config_path == str(tmp_path / chosen)
 
 
 def test_a_folder_with_the_name_of_the_configuration_file_is_not_taken_for_it(tmp_path: Path) -> None:

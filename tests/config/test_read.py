@@ -31,38 +31,30 @@ def test_a_file_is_read_as_json5(tmp_path: Path, content: str, expected: dict[st
     assert read_file(str(write(tmp_path / "x.json", content))) == expected
 
 
-@pytest.mark.parametrize("content", ["{a: 1} b", "hello", "{" * 100_000, "// only"])
-def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "problem", "hint"),
+    [
+        ("{a: 1} b", "is not JSON5", ""),
+        ("hello", "is not JSON5", ""),
+        ("{" * 100_000, "is not JSON5", ""),
+        ("// only", "is not JSON5", ""),
+        ("{\n  a: 1,\n  oops 2\n}", "is not JSON5: syntax error at line 3, column 8.", ""),
+        ("{\n  a: {\n  b: 1,\n", "is not JSON5: what begins at line 2, column 6 is never closed.", ""),
+        ("{'apiKey': 'sk-hush', 'b': sk-hush}", "is not JSON5", ""),
+        ("[]", "must contain one object in braces.", "An empty configuration is {}."),
+        ("null", "must contain one object in braces.", "An empty configuration is {}."),
+        ("// x\n[1,]", "must contain one object in braces.", "An empty configuration is {}."),
+    ],
+)
+def test_a_broken_file_is_named_with_the_place_and_not_what_is_in_it(
+    tmp_path: Path, content: str, problem: str, hint: str
+) -> None:
     path = write(tmp_path / "x.json", content)
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
-    assert str(caught.value).startswith(f"{path} is not JSON5")
-    assert caught.value.hint == "Fix the file there."
-
-
-def test_a_broken_file_says_where_it_goes_wrong(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="syntax error at line 3, column 8"):
-        read_file(str(write(tmp_path / "x.json", "{\n  a: 1,\n  oops 2\n}")))
-
-
-def test_a_bracket_that_is_never_closed_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="what begins at line 2, column 6 is never closed"):
-        read_file(str(write(tmp_path / "x.json", "{\n  a: {\n  b: 1,\n")))
-
-
-def test_a_broken_file_does_not_show_what_is_in_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_file(str(write(tmp_path / "x.json", "{'apiKey': 'sk-hush', 'b': sk-hush}")))
-    assert "hush" not in f"{caught.value} {caught.value.problems} {caught.value.hint}"
-
-
-@pytest.mark.parametrize("content", ["[]", "null", "// x\n[1,]"])
-def test_a_file_that_holds_no_object_is_refused(tmp_path: Path, content: str) -> None:
-    path = write(tmp_path / "x.json", content)
-    with pytest.raises(ConfigError) as caught:
-        read_file(str(path))
-    assert str(caught.value) == f"{path} must contain one object in braces."
-    assert caught.value.hint == "An empty configuration is {}."
+    assert str(caught.value).startswith(f"{path} {problem}")
+    assert caught.value.hint == (hint or "Fix the file there.")
+    assert "hush" not in f"{caught.value} {caught.value.problems}"
 
 
 def test_a_file_of_our_own_that_the_environment_names_must_be_there(tmp_path: Path) -> None:
@@ -82,71 +74,47 @@ def test_a_file_that_is_not_utf8_cannot_be_read(tmp_path: Path) -> None:
     assert str(caught.value).startswith(f"Cannot read the configuration file {path}: 'utf-8' codec")
 
 
-@pytest.mark.parametrize(
-    ("path", "complaint"),
-    [
-        (
-            "agents.defaults.memorySearch.query.maxResult",
-            "did you mean maxResults? Known here: maxResults, minScore, hybrid.",
-        ),
-        (
-            "mdrecall.ignored",
-            f"did you mean ignore? Known here: {', '.join(SECTIONS['mdrecall'].entries)}.",
-        ),
-    ],
-)
-def test_an_unknown_key_names_its_path_and_the_nearest_known_key(tmp_path: Path, path: str, complaint: str) -> None:
-    assert problems(tmp_path, nested(path, 1)) == (f"{FILE}: {path} is not a known setting; {complaint}",)
+KNOWN = ", ".join(SECTIONS["mdrecall"].entries)
+PROVIDERS = "auto, offline, openai, openai-compatible, local, gemini, voyage, mistral, ollama, none"
+REMOTE = "memorySearch.remote"
 
 
 @pytest.mark.parametrize(
     ("path", "given", "complaint"),
     [
-        ("memorySearch.enabled", None, "is null, but must be true or false."),
-        ("memorySearch.query.maxResults", 0, "is 0, but must be a whole number of at least 1."),
-        ("memorySearch.query.minScore", 1.5, "is 1.5, but must be a number from 0 to 1."),
-        (
-            "memorySearch.provider",
-            "nobody",
-            (
-                'is "nobody", but must be one of auto, offline, openai, openai-compatible, local, gemini,'
-                " voyage, mistral, ollama, none."
-            ),
-        ),
-        ("memorySearch.sources", "memory", 'is "memory", but must be a list, each one of memory, sessions.'),
-        ("agents.defaults.compaction.postIndexSync", True, "is true, but must be one of off, async, await."),
-        ("memorySearch.query", 3, "must be an object with maxResults, minScore, hybrid."),
-        ("agents.defaults", [], "must be an object."),
-        ("agents.list", {}, "must be a list."),
-        ("agents.entries.main", "x", "must be an object."),
-        ("plugins.entries", 1, "must be an object."),
-    ],
-)
-def test_an_ill_typed_value_names_its_path_and_what_is_taken(
-    tmp_path: Path, path: str, given: object, complaint: str
-) -> None:
-    assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path} {complaint}",)
-
-
-@pytest.mark.parametrize(
-    ("path", "given", "complaint"),
-    [
+        # An unknown key, with the nearest known one.
+        ("mdrecall.ignored", 1, f" is not a known setting; did you mean ignore? Known here: {KNOWN}."),
+        ("memorySearch.query.maxResult", 1,
+         " is not a known setting; did you mean maxResults? Known here: maxResults, minScore, hybrid."),
+        # A value of the wrong type, with what is taken.
+        ("memorySearch.enabled", None, " is null, but must be true or false."),
+        ("memorySearch.query.maxResults", 0, " is 0, but must be a whole number of at least 1."),
+        ("memorySearch.query.minScore", 1.5, " is 1.5, but must be a number from 0 to 1."),
+        ("memorySearch.provider", "nobody", f' is "nobody", but must be one of {PROVIDERS}.'),
+        ("memorySearch.sources", "memory", ' is "memory", but must be a list, each one of memory, sessions.'),
+        ("agents.defaults.compaction.postIndexSync", True, " is true, but must be one of off, async, await."),
+        ("memorySearch.query", 3, " must be an object with maxResults, minScore, hybrid."),
+        ("agents.defaults", [], " must be an object."),
+        ("agents.list", {}, " must be a list."),
+        ("agents.entries.main", "x", " must be an object."),
+        ("plugins.entries", 1, " must be an object."),
+        # A fault inside a value, with the place in it.
         ("memorySearch.sources", ["memory", "mail"], '[1] is "mail", but must be one of memory, sessions.'),
-        (
-            "memory.qmd.paths",
-            [{"path": "a", "nam": "b"}],
-            "[0].nam is not a known key; did you mean name? Known here: path, name, pattern.",
-        ),
-        (
-            "memory.qmd.scope",
-            {"rules": [{"action": "ask"}]},
-            '.rules[0].action is "ask", but must be one of allow, deny.',
-        ),
+        ("memory.qmd.paths", [{"path": "a", "nam": "b"}],
+         "[0].nam is not a known key; did you mean name? Known here: path, name, pattern."),
+        ("memory.qmd.scope", {"rules": [{"action": "ask"}]},
+         '.rules[0].action is "ask", but must be one of allow, deny.'),
+        # A secret, which is never shown.
+        (f"{REMOTE}.apiKey", {"source": "sk-hush", "id": "x"},
+         " has the wrong type; it must be a string, or an object with source, provider, id."),
+        (f"{REMOTE}.headers", {"Authorization": ["sk-hush"]},
+         " has the wrong type; it must be an object whose values are a string."),
+        (f"{REMOTE}.apikey", "sk-hush",
+         " is not a known setting; did you mean apiKey? Known here: baseUrl, apiKey, headers, batch."),
+        (REMOTE, "sk-hush", " must be an object with baseUrl, apiKey, headers, batch."),
     ],
-)
-def test_a_fault_inside_a_value_names_the_place_inside_it(
-    tmp_path: Path, path: str, given: object, complaint: str
-) -> None:
+)  # fmt: skip
+def test_a_fault_names_its_path_and_what_is_taken(tmp_path: Path, path: str, given: object, complaint: str) -> None:
     assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path}{complaint}",)
 
 
@@ -175,31 +143,6 @@ def test_all_problems_of_all_files_are_collected(tmp_path: Path) -> None:
 def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path) -> None:
     content = {"memorySearch": {"model": 1}, "agents": {"defaults": {"memorySearch": {"model": "a"}}}}
     assert problems(tmp_path, content) == (f"{FILE}: memorySearch.model is 1, but must be a string.",)
-
-
-@pytest.mark.parametrize(
-    ("path", "given", "complaint"),
-    [
-        (
-            "memorySearch.remote.apiKey",
-            {"source": "sk-hush", "id": "x"},
-            " has the wrong type; it must be a string, or an object with source, provider, id.",
-        ),
-        (
-            "memorySearch.remote.headers",
-            {"Authorization": ["sk-hush"]},
-            " has the wrong type; it must be an object whose values are a string.",
-        ),
-        (
-            "memorySearch.remote.apikey",
-            "sk-hush",
-            " is not a known setting; did you mean apiKey? Known here: baseUrl, apiKey, headers, batch.",
-        ),
-        ("memorySearch.remote", "sk-hush", " must be an object with baseUrl, apiKey, headers, batch."),
-    ],
-)
-def test_a_secret_is_never_shown_in_a_message(tmp_path: Path, path: str, given: object, complaint: str) -> None:
-    assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path}{complaint}",)
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,10 @@ def test_two_dollars_and_anything_else_are_literal(reach: Reach, text: str, mean
 
 @pytest.mark.parametrize("env", [{}, {"GONE": ""}, {"GONE": " "}])
 def test_one_that_is_not_set_is_a_problem_of_the_key(reach: Reach, env: dict[str, str]) -> None:
-    problem = reach("openai", remote(apiKey="sk-hush-${GONE}"), env=env).problem
-    assert problem.startswith("memorySearch.remote.apiKey refers to ${GONE}, which is not set.")
-    assert "hush" not in problem
+    access = reach("openai", remote(apiKey="sk-hush-${GONE}"), env={**env, "OPENAI_API_KEY": "is no replacement"})
+    assert (access.key, access.key_origin) == (None, "")
+    assert access.problem.startswith("memorySearch.remote.apiKey refers to ${GONE}, which is not set.")
+    assert "hush" not in access.problem
     problem = reach("openai", models("openai", apiKey="${GONE}"), env=env).problem
     assert "models.providers.openai.apiKey refers to ${GONE}, which is not set." in problem
 
@@ -69,13 +70,21 @@ def test_one_that_is_not_set_makes_the_address_or_header_unusable(
 def test_the_environment(reach: Reach) -> None:
     config = remote(apiKey={"source": "env", "provider": "default", "id": "MINE"})
     access = reach("openai", config, env={"MINE": " ${mine}\n"})
-    assert (revealed(access), access.key_origin) == (["${mine}"], "memorySearch.remote.apiKey")
-    assert reach("openai", config).problem.startswith(f"{REMOTE}.apiKey refers to MINE, which is not set.")
+    assert (revealed(access), access.key_origin) == (["${mine}"], f"{REMOTE}.apiKey")
 
 
-def test_what_cannot_be_the_name_of_a_variable_is_not_shown(reach: Reach) -> None:
-    problem = reach("openai", remote(apiKey={"source": "env", "id": "sk-hush"})).problem
-    assert problem == "memorySearch.remote.apiKey refers to a secret of source env, but has no valid id."
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [
+        ({"source": "env", "id": "MINE"}, "refers to MINE, which is not set."),
+        ({"source": "env", "id": "sk-hush"}, "refers to a secret of source env, but has no valid id."),
+        ({"source": "exec", "id": "openai"}, "refers to a secret of source exec, but mdrecall does not run programs"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_leads_nowhere_is_explained_without_what_may_be_a_secret(
+    reach: Reach, reference: dict[str, str], problem: str
+) -> None:
+    assert reach("openai", remote(apiKey=reference)).problem.startswith(f"{REMOTE}.apiKey {problem}")
 
 
 def in_file(pointer: str, **entry: Any) -> dict[str, Any]:
@@ -120,11 +129,3 @@ def test_a_file_without_the_secret_is_named(reach: Reach, tmp_path: Path, conten
 @pytest.mark.parametrize("entry", [{"source": "env"}, {"source": "exec", "path": "x"}, {"path": None}])
 def test_a_provider_of_secrets_that_is_no_file_is_named(reach: Reach, entry: dict[str, Any]) -> None:
     assert reach("openai", in_file("/k", **entry)).problem == "secrets.providers.vault.path must be a string."
-
-
-def test_programs_are_not_run(reach: Reach) -> None:
-    config = remote(apiKey={"source": "exec", "provider": "vault", "id": "openai"})
-    assert reach("openai", config).problem == (
-        "memorySearch.remote.apiKey refers to a secret of source exec, but mdrecall does not run programs for"
-        " secrets. Use one of source env or file."
-    )
