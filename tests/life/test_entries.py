@@ -1,8 +1,8 @@
-"""Which lines of a note can stand in long-term memory by themselves."""
+"""Which lines of a note can stand in long-term memory by themselves; the record has each rule, and the scores."""
 
 import pytest
 
-from mdrecall.life.promotion import Entry, adds_nothing, explain_unfit, find_content, find_entries, strip_clock
+from mdrecall.life.promotion import explain_unfit, find_entries, shorten_statement
 
 #: Lines of the kinds that people found in their long-term memory: made up, one per kind that was reported.
 JUNK = [
@@ -89,82 +89,6 @@ def test_a_statement_can_stand_alone(line: str) -> None:
     assert explain_unfit(line) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("Tea is good", "it is too short for a statement"),
-        ("Tea is very good", ""),
-        ("备份服务器在奥", "it is too short for a statement"),
-        ("备份服务器在奥斯", ""),
-        ("Anna Runs with Priya In Oslo", ""),
-        ("Anna Runs and Priya Is In Oslo", "it is a title, not a statement"),
-        ("red green blue grey pink", "it is a title, not a statement"),
-        ("red green blue grey pink gold", ""),
-        ("red green blue Grey Pink Gold", "it is a title, not a statement"),
-        ("Red Green Blue Grey Pink gold.", ""),
-        ("Red Green Blue Grey Pink Gold.", "it is a title, not a statement"),
-        ("we saw 55501 and 22331 or 44556 + 77889", "it is mostly numbers and signs"),
-        ("call Anna at noon: 555", ""),
-    ],
-)
-def test_how_little_is_no_statement(text: str, reason: str) -> None:
-    assert explain_unfit(text) == reason
-
-
-NOTE = """\
----
-title: late talk
----
-# 2026-11-14 late talk
-
-Priya prefers tea
-to coffee. <!-- trigger: tea -->
-
-- The pump must be
-  replaced before winter.
-  - The filter fits both pumps.
-- 21:10 decided to keep Oslo <!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->
-
-<!-- observed: 2026-11-01 | status: superseded -->
-- The old server was in Bergen.
-- The new one is in Oslo.
-
-| a | b |
-| --- | --- |
-
-```sh
-make all
-```
-
-    indented code
-
-<!-- openclaw:dreaming:light:start -->
-- generated text that nobody wrote
-<!-- openclaw:dreaming:light:end -->
-***
-> Somebody else said this in a letter
-"""
-
-
-def test_entries_are_items_and_paragraphs_with_their_lines() -> None:
-    assert find_entries(NOTE.split("\n")) == [
-        Entry(6, 7, "Priya prefers tea to coffee."),
-        Entry(9, 10, "The pump must be replaced before winter."),
-        Entry(11, 11, "The filter fits both pumps."),
-        Entry(12, 12, "21:10 decided to keep Oslo", is_superseded=True),
-        Entry(15, 15, "The old server was in Bergen.", is_superseded=True),
-        Entry(16, 16, "The new one is in Oslo."),
-        Entry(31, 31, "> Somebody else said this in a letter"),
-    ]
-
-
-def test_a_paragraph_is_cut_after_a_line_that_ends_a_sentence() -> None:
-    lines = ["The move is on 3 December. Lena", "does the dry run. <!-- x -->", "Nobody deploys on", "Fridays."]
-    lines += ["- An item that ends here.", "  It goes on here.", "後で決める。", "明日話す"]
-    assert [(entry.start_line, entry.end_line) for entry in find_entries(lines)] == [(1, 2), (3, 4), (5, 8)]
-    assert [entry.start_line for entry in find_entries(lines[6:])] == [1, 2]
-
-
 def test_an_empty_note_has_no_entries_and_a_huge_line_is_one() -> None:
     assert find_entries([]) == find_entries([""]) == []
     huge = "x | " * 100_000
@@ -174,45 +98,16 @@ def test_an_empty_note_has_no_entries_and_a_huge_line_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "kept"),
     [
-        ("09:30 decided to go", "decided to go"),
-        ("[09:30:12] - decided", "decided"),
-        ("9:30: decided", "decided"),
-        ("12:30", "12:30"),
-        ("At 9:30 we go", "At 9:30 we go"),
-        ("9:30–10:15 Meeting with Priya", "Meeting with Priya"),
-        ("[9:30 - 10:15] Meeting with Priya", "Meeting with Priya"),
-        ("9:30am: the pump stopped", "the pump stopped"),
-        ("9:30 PM the pump stopped", "the pump stopped"),
-        ("9:30 Uhr Treffen mit Priya", "Treffen mit Priya"),
-        ("9:30 2 pumps stopped", "2 pumps stopped"),
-        ("9:30会议", "会议"),
-        ("9:30x is no time", "9:30x is no time"),
+        ("x" * 640, "x" * 640),
+        (f"{'x' * 353}! {'y' * 400}", f"{'x' * 353}!"),
+        (f"{'x' * 350}! {'y' * 400}", f"{'x' * 350}! {'y' * 288}..."),
+        (f"{'x' * 416} {'y' * 400}", f"{'x' * 416}..."),
+        (f"{'x' * 415} {'y' * 400}", f"{'x' * 415} {'y' * 224}..."),
+        (f"{'x' * 639} {'y' * 400}", f"{'x' * 639}..."),
     ],
+    ids=["fits", "sentence", "short sentence", "word", "short word", "at the end"],
 )
-def test_the_time_of_day_in_front_is_left_out(text: str, expected: str) -> None:
-    assert strip_clock(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "known", "expected"),
-    [
-        ("Priya prefers tea.", "Priya prefers tea to coffee.", True),
-        ("Priya prefers tea to coffee.", "Priya prefers tea.", False),
-        ("The backup runs on Sunday.", "Backups run on Sundays", True),
-        ("Do not use the blue pump.", "Use the blue pump.", False),
-        ("Use the blue pump.", "Do not use the blue pump.", False),
-        ("The server listens on port 9090.", "The server listens on port 8080.", False),
-        ("The nightly backup of the customer data runs on the server in Oslo.",
-         "The nightly backup of the customer data runs on the server in Bergen.", False),
-        ("备份服务器在奥斯陆", "备份服务器在奥斯陆。", True),
-        ("the and of", "anything", False),
-        ("a1 b2 c3 d4 e5 f6 g7 h8 i9 j0", "a1 b2 c3 d4 e5 f6 g7 h8 i9", True),
-        ("a1 b2 c3 d4 e5 f6 g7 h8 i9", "a1 b2 c3 d4 e5 f6 g7 h8", False),
-    ],
-)  # fmt: skip
-def test_a_text_adds_nothing_if_its_words_are_known_and_nothing_is_negated(
-    text: str, known: str, expected: bool
-) -> None:
-    assert adds_nothing(find_content(text), find_content(known)) is expected
+def test_a_long_text_ends_after_a_sentence_or_a_word_if_most_of_it_is_left(text: str, kept: str) -> None:
+    assert shorten_statement(text) == kept

@@ -444,17 +444,6 @@ def test_a_killed_import_is_completed_by_the_next_one(workspace: Workspace, run:
     assert all(text.count(f"- Fact {number}\n") == 1 for number in range(60))
 
 
-def test_a_memory_note_that_was_broken_off_is_completed(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    file = write_mem0(tmp_path)
-    assert run("import", "mem0", str(file), "--apply").code == 0
-    note = workspace.path / "memory/import/mem0/dev.md"
-    whole = note.read_bytes()
-    for length in (1, 10, 40, len(whole) - 2):
-        note.write_bytes(whole[:length])
-        assert run("import", "mem0", str(file), "--apply").code == 0
-        assert note.read_bytes() == whole
-
-
 _LIMIT = """
 import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))

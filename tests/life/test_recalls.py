@@ -1,11 +1,6 @@
 """Recall records: kept only on request, without text, within bounds, and never at the cost of a search."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,7 +19,8 @@ from mdrecall.life.recalls import (
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import search_memory
 from mdrecall.types.search import SearchAnswer, SearchResult
-from tests.conftest import Workspace, examples
+from tests.conftest import Workspace
+from tests.processes import python
 
 NOTE = """\
 # 2026-11-14 late talk
@@ -175,50 +171,23 @@ def test_a_search_does_not_fail_if_nothing_can_be_written(recording: Memory, mon
 
 
 WRITER = """
-import sys
+import json, sys
 from datetime import datetime, timedelta, UTC
 from mdrecall.life.recalls import record_answer
 from mdrecall.memory import Memory
 from tests.life.test_recalls import make_answer, NOW
-memory = Memory.open(sys.argv[1])
-print("ready", flush=True)
-for number in range(int(sys.argv[3])):
+memory = Memory.open(sys.argv[1], env=json.loads(sys.argv[2]))
+for number in range(10):
     moment = NOW + timedelta(hours=2 * number)
-    record_answer(memory.settings, f"{sys.argv[2]} {number}", make_answer((3, 3)), now=moment)
+    record_answer(memory.settings, f"{sys.argv[3]} {number}", make_answer((3, 3)), now=moment)
 """
-
-
-def start_writer(workspace: Workspace, name: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, str(workspace.path), name, str(count)]
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    writer = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    assert writer.stdout
-    assert writer.stdout.readline() == "ready\n"
-    return writer
 
 
 @pytest.mark.slow
 def test_two_processes_lose_no_record(recording: Memory, workspace: Workspace) -> None:
-    writers = [start_writer(workspace, name, 10) for name in ("one", "two")]
+    writers = [python(WRITER, str(workspace.path), json.dumps(workspace.env), name) for name in ("one", "two")]
     for writer in writers:
-        with writer:
-            assert writer.wait(60) == 0
+        writer.communicate(timeout=60)
+        assert writer.returncode == 0
     (record,) = RecallState(recording.settings.index_path).records
     assert record.recalls == len(record.queries) == 20
-
-
-@pytest.mark.slow
-def test_a_killed_process_leaves_a_whole_file(recording: Memory, workspace: Workspace) -> None:
-    path = Path(recalls_path(recording.settings.index_path))
-    for round_number in range(examples(2)):
-        with start_writer(workspace, f"round {round_number}", 100_000) as writer:
-            until = time.monotonic() + 30
-            while not path.exists() and time.monotonic() < until:
-                time.sleep(0.002)
-            time.sleep(0.01 * round_number)
-            writer.send_signal(signal.SIGKILL)
-        assert json.loads(path.read_bytes())["version"] == 1
-        before = RecallState(recording.settings.index_path).records[0].recalls
-        late = NOW + timedelta(days=365 * (round_number + 1))
-        assert record_answer(recording.settings, "pump", make_answer((3, 3)), now=late) == 1
-        assert RecallState(recording.settings.index_path).records[0].recalls == before + 1
