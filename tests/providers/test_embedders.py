@@ -1,7 +1,6 @@
 """Which embedder is chosen by which settings, keys and files; each gets what is meant for it, and nothing else."""
 
 import importlib.util
-import json
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.providers.settings import (
     names,
     opened,
     provider,
-    remote,
     told,
     with_openclaw,
     written,
@@ -316,15 +314,6 @@ def test_a_probe_tells_whether_the_provider_works(workspace: Workspace) -> None:
         assert (probe.ok, "memorySearch.remote.apiKey" in probe.error) == (False, True)
 
 
-def test_the_remote_block_of_no_provider_is_read_for_the_offline_one(workspace: Workspace) -> None:
-    with ProviderServer("openai") as server:
-        configure(written(workspace), {"provider": "offline", "fallback": "openai", "remote": remote(server)})
-        memory = opened(workspace, KEYS)
-        assert memory.sync().issues == ()
-        assert (memory.search("walrus").provider, server.requests) == ("offline", [])
-        assert memory.status().dirty is False
-
-
 @pytest.mark.parametrize(
     ("search", "types"),
     [
@@ -341,20 +330,3 @@ def test_input_types_are_for_the_configured_model(
     embedder = first(choose(workspace, {**address, **search}))
     asked = [embedder.make_request(["x"], is_query=is_query).input_type for is_query in (True, False)]
     assert tuple(asked) == types
-
-
-def test_a_provider_of_openclaws_models_is_asked_at_its_own_address(workspace: Workspace) -> None:
-    written(workspace)
-    with ProviderServer("openai-compatible", dimensions=8) as server:
-        entry = {"api": "openai-completions", "baseUrl": server.url, "apiKey": KEY}
-        config = {
-            "agents": {"defaults": {"workspace": str(workspace.path)}},
-            "models": {"providers": {"gpu": entry}},
-            "memory": {"search": {"provider": "gpu", "model": "gpu/local-embed"}},
-        }
-        with_openclaw(workspace)
-        (workspace.home / ".openclaw/openclaw.json").write_text(json.dumps(config))
-        memory = opened(workspace, {"OPENAI_API_KEY": "sk-other"})
-        memory.sync()
-        assert memory.search("walrus").results
-        assert {request.body["model"] for request in server.requests} == {"local-embed"}

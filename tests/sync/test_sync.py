@@ -19,8 +19,8 @@ from mdrecall.sync.encrypted import Key
 from mdrecall.sync.git import keep_from_hooks
 from mdrecall.sync.run import MemorySync, SyncResult
 from tests.conftest import examples
-from tests.sync.histories import Killed, Machine
-from tests.sync.real import RealHistory, RealMachine, attach, load_home, make_remote
+from tests.sync.histories import Killed
+from tests.sync.real import RealHistory, attach, load_home, make_remote
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -628,25 +628,3 @@ def test_a_sync_that_is_killed_at_any_system_call_is_finished_by_the_next(
             break
         shutil.rmtree(tmp_path / str(kills))
         kills += 1
-
-
-class KilledHistory(RealHistory):
-    """A history whose syncs are killed at random system calls, those of git included."""
-
-    def sync(self, machine: Machine, turn: int) -> None:
-        assert isinstance(machine, RealMachine)
-        call, number = self.random.choice(CALLS), self.random.randint(1, 6)
-        tracer = trace(call, number, *self.random.choice(((), ("-f",))))
-        self.kills += kill(machine.root.parent, MemorySync(machine.loaded).state["url"], 0, *tracer)
-
-
-@pytest.mark.soak
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-@pytest.mark.parametrize("start", range(2_000, 2_200, 10))
-def test_histories_with_kills_at_any_system_call_lose_nothing(tmp_path: Path, start: int) -> None:
-    for seed in range(start, start + 10):
-        history = KilledHistory(seed, tmp_path / str(seed))
-        history.run()
-        assert [*history.find_faults()] == [], seed
-        assert history.kills
-        shutil.rmtree(tmp_path / str(seed))
