@@ -238,47 +238,31 @@ def test_two_custom_providers_with_one_wire_do_not_mix(tmp_path: Path) -> None:
     assert result.warnings == (f"{FILE}: memory.search.fallback: 'b' is not used besides 'a'.",)
 
 
-@pytest.mark.parametrize(
-    ("config", "sources"),
-    [
-        ({"memory": {"search": {"sources": ["memory", "sessions"]}}}, ("memory", "sessions")),
-        ({"memorySearch": {"sources": ["memory", "sessions"]}}, ("memory",)),
-        ({"memory": {"search": {"sources": ["sessions"], "rememberAcrossConversations": False}}}, ("memory",)),
-        (
-            {"memorySearch": {"sources": ["memory", "sessions"], "rememberAcrossConversations": True}},
-            ("memory", "sessions"),
-        ),
-        ({"memory": {"search": {"rememberAcrossConversations": True}}}, ("memory", "sessions")),
-        ({"memorySearch": {"rememberAcrossConversations": True}}, ("memory", "sessions")),
-        (
-            {
-                "bindings": [{"agentId": "main", "session": {"dmScope": "per-peer"}}],
-                "memory": {"search": {"sources": ["memory", "sessions"]}},
-            },
-            ("memory",),
-        ),
-    ],
-)
-def test_conversations_count_where_senders_are_not_kept_apart(
-    tmp_path: Path, config: dict[str, Any], sources: tuple[str, ...]
-) -> None:
-    assert loaded(tmp_path, config).settings.memory_search.sources == sources
+BOTH = ["memory", "sessions"]
+APART = {"session": {"dmScope": "per-peer"}}
 
 
 @pytest.mark.parametrize(
-    ("config", "remembers"),
+    ("config", "sources", "remembers"),
     [
-        ({}, True),
-        ({"session": {"dmScope": "per-peer"}}, False),
-        ({"bindings": [{"agentId": "a"}, {"session": {"dmScope": "per-peer"}}]}, False),
-        ({"session": {"dmScope": "per-peer"}, "memory": {"search": {"rememberAcrossConversations": True}}}, True),
-        ({"memory": {"search": {"rememberAcrossConversations": False}}}, False),
+        ({}, ["memory"], True),
+        ({"memory": {"search": {"sources": BOTH}}}, BOTH, True),
+        ({"memorySearch": {"sources": BOTH}}, ["memory"], True),
+        ({"memory": {"search": {"sources": ["sessions"], "rememberAcrossConversations": False}}}, ["memory"], False),
+        ({"memory": {"search": {"rememberAcrossConversations": False}}}, ["memory"], False),
+        ({"memorySearch": {"sources": BOTH, "rememberAcrossConversations": True}}, BOTH, True),
+        ({"memory": {"search": {"rememberAcrossConversations": True}}}, BOTH, True),
+        ({"memorySearch": {"rememberAcrossConversations": True}}, BOTH, True),
+        (APART, ["memory"], False),
+        (APART | {"memory": {"search": {"rememberAcrossConversations": True}}}, BOTH, True),
+        ({"bindings": [{"agentId": "a"}, APART], "memory": {"search": {"sources": BOTH}}}, ["memory"], False),
     ],
 )
-def test_conversations_are_remembered_by_default_unless_senders_are_kept_apart(
-    tmp_path: Path, config: dict[str, Any], remembers: bool
+def test_conversations_are_remembered_and_found_unless_senders_are_kept_apart(
+    tmp_path: Path, config: dict[str, Any], sources: list[str], remembers: bool
 ) -> None:
-    assert loaded(tmp_path, config).settings.memory_search.remember_across_conversations is remembers
+    found = loaded(tmp_path, config).settings.memory_search
+    assert (list(found.sources), found.remember_across_conversations) == (sources, remembers)
 
 
 def test_the_agent_that_owns_everything_else_is_the_default_one(tmp_path: Path) -> None:

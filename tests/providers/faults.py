@@ -238,23 +238,27 @@ def answer_hangs() -> Fault:
     return _never("answer hangs", Wire.wait)
 
 
-def reset_mid_body() -> Fault:
+def _cut_short(name: str, share: float, end: Callable[[Wire], None] = lambda wire: None) -> Fault:
     def send(wire: Wire, head: bytes, body: bytes) -> bool:
-        wire.send(head + body[: len(body) // 2])
-        wire.reset()
+        wire.send(head + body[: round(share * len(body))])
+        end(wire)
         return False
 
-    return Fault("reset mid body", send=send)
+    return Fault(name, send=send)
+
+
+def reset_mid_body() -> Fault:
+    return _cut_short("reset mid body", 0.5, Wire.reset)
 
 
 def truncated_body() -> Fault:
     """The stream ends before as many bytes have come as were announced."""
+    return _cut_short("truncated body", 0.5)
 
-    def send(wire: Wire, head: bytes, body: bytes) -> bool:
-        wire.send(head + body[: len(body) // 2])
-        return False
 
-    return Fault("truncated body", send=send)
+def close_after_answer() -> Fault:
+    """The answer is whole and promises to keep the connection, which is then closed."""
+    return _cut_short("close after answer", 1.0)
 
 
 def slow_body(every_s: float) -> Fault:
@@ -286,16 +290,6 @@ def endless_body() -> Fault:
         return False
 
     return Fault("endless body", reply=lambda _: Reply(200, b""), send=send)
-
-
-def close_after_answer() -> Fault:
-    """The answer is whole and promises to keep the connection, which is then closed."""
-
-    def send(wire: Wire, head: bytes, body: bytes) -> bool:
-        wire.send(head + body)
-        return False
-
-    return Fault("close after answer", send=send)
 
 
 def close_on_accept() -> Fault:

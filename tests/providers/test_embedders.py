@@ -81,21 +81,61 @@ def test_standing_alone_a_key_in_the_environment_sends_no_note_anywhere(workspac
     assert memory.sync().issues == ()
 
 
-def test_standing_alone_a_key_in_the_environment_counts_once_a_provider_is_set(workspace: Workspace) -> None:
-    assert names(choose(workspace, {"provider": "auto"}, {"OPENAI_API_KEY": "sk-1"})) == ["openai"]
-    assert names(choose(workspace, {"provider": "voyage"}, {"VOYAGE_API_KEY": "pa-1"})) == ["voyage"]
+OPENAI, VOYAGE = {"OPENAI_API_KEY": "sk-1"}, {"VOYAGE_API_KEY": "pa-1"}
+SMALL, LARGE = "text-embedding-3-small", "text-embedding-3-large"
+NO_KEY = "There is no API key for "
+ALONE, BESIDE = False, True
 
 
-def test_standing_alone_a_key_in_the_configuration_counts(workspace: Workspace) -> None:
-    configure(workspace, models={"mistral": {"apiKey": "mi-1"}})
-    assert names(choose(workspace)) == ["mistral"]
+@pytest.mark.parametrize(
+    ("beside_openclaw", "search", "env", "chosen", "said"),
+    [
+        # Standing alone, a key in the environment counts once a provider is set.
+        (ALONE, {"provider": "auto"}, OPENAI, [("openai", SMALL)], ""),
+        (ALONE, {"provider": "voyage"}, VOYAGE, [("voyage", "voyage-4-large")], ""),
+        # A model counts for its own provider only.
+        (BESIDE, {"model": LARGE}, OPENAI, [("openai", LARGE)], ""),
+        (BESIDE, {"model": "my-own"}, VOYAGE, [("voyage", "my-own")], ""),
+        (BESIDE, {"model": "voyage-3"}, OPENAI, [("openai", SMALL)], "memorySearch.model is ignored: it looks like"),
+        # What needs no key is taken as it is named.
+        (ALONE, {"provider": "ollama"}, KEYS, [("ollama", "nomic-embed-text")], ""),
+        (ALONE, {"provider": "offline"}, KEYS, ["offline"], ""),
+        (ALONE, {"provider": "local"}, KEYS, ["local"], ""),
+        # A provider without its key.
+        (ALONE, {"remote": {"baseUrl": "https://api.voyageai.com/v1"}}, {}, ["offline"], f"{NO_KEY}voyage"),
+        (ALONE, {"provider": "openai", "fallback": "openai"}, {}, [], f"{NO_KEY}openai"),
+        (ALONE, {"provider": "openai", "fallback": "none"}, {}, [], f"{NO_KEY}openai"),
+        (ALONE, {"provider": "openai", "fallback": "gemini"}, {}, [],
+         f"The fallback gemini cannot be used either: {NO_KEY}gemini"),
+        # The fallback, which is never the first one again, nor needed by the offline table.
+        (ALONE, {"provider": "openai", "fallback": "openai"}, OPENAI, [("openai", SMALL)], ""),
+        (ALONE, {"provider": "openai", "fallback": "gemini"}, OPENAI, [("openai", SMALL)],
+         f"The fallback gemini cannot be used: {NO_KEY}gemini"),
+        (ALONE, {"provider": "offline", "fallback": "openai"}, OPENAI, ["offline"], ""),
+        (BESIDE, {"fallback": "voyage", "model": LARGE}, OPENAI | VOYAGE,
+         [("openai", LARGE), ("voyage", "voyage-4-large")], ""),
+    ],
+)  # fmt: skip
+def test_settings_and_keys_choose_the_embedders(
+    workspace: Workspace, beside_openclaw: bool, search: dict[str, Any], env: dict[str, str], chosen: Any, said: str
+) -> None:
+    if beside_openclaw:
+        with_openclaw(workspace)
+    found = choose(workspace, search, env)
+    shown = [named(one) if isinstance(wanted, tuple) else one.provider
+             for one, wanted in zip(found.embedders, chosen, strict=True)]  # fmt: skip
+    assert shown == chosen
+    told = found.unusable_reason + found.note
+    assert said in told
+    assert bool(said) is bool(told)
 
 
-def test_ollama_is_never_chosen_without_being_named(workspace: Workspace) -> None:
+def test_a_key_in_the_configuration_counts_but_not_for_ollama_unless_that_is_named(workspace: Workspace) -> None:
     with_openclaw(workspace)
     configure(workspace, models={"ollama": {"apiKey": "ol", "baseUrl": "http://127.0.0.1:1"}})
     assert names(choose(workspace, env={"OLLAMA_API_KEY": "ol"})) == ["offline"]
-    assert names(choose(workspace, {"provider": "ollama"})) == ["ollama"]
+    configure(workspace, models={"mistral": {"apiKey": "mi-1"}})
+    assert names(choose(workspace)) == ["mistral"]
 
 
 # A model file.
@@ -177,30 +217,7 @@ def test_a_key_of_another_provider_never_goes_to_openai(workspace: Workspace) ->
     assert names(choose(workspace, {"remote": {"apiKey": "pa-x"}}, {"GEMINI_API_KEY": "AIza-1"})) == ["gemini"]
 
 
-def test_in_auto_the_model_counts_for_its_provider_without_a_remote_block(workspace: Workspace) -> None:
-    with_openclaw(workspace)
-    search = {"model": "text-embedding-3-large", "outputDimensionality": 256}
-    chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
-    assert (first(chosen).model, first(chosen).requested_dimensions) == ("text-embedding-3-large", 256)
-    assert named(first(choose(workspace, {"model": "my-own"}, {"VOYAGE_API_KEY": "pa-1"}))) == ("voyage", "my-own")
-    chosen = choose(workspace, {"model": "voyage-3"}, {"OPENAI_API_KEY": "sk-1"})
-    assert named(first(chosen)) == ("openai", "text-embedding-3-small")
-    assert "memorySearch.model is ignored: it looks like one for voyage" in chosen.note
-
-
-def test_a_remote_block_without_a_key_is_told_of(workspace: Workspace) -> None:
-    chosen = choose(workspace, {"remote": {"baseUrl": "https://api.voyageai.com/v1"}})
-    assert names(chosen) == ["offline"]
-    assert "There is no API key for voyage" in chosen.note
-
-
 # A provider that is named.
-
-
-@pytest.mark.parametrize("name", ["offline", "local", "ollama"])
-def test_what_needs_no_key_is_taken_as_named_whatever_keys_there_are(workspace: Workspace, name: str) -> None:
-    chosen = choose(workspace, {"provider": name}, KEYS)
-    assert (names(chosen), chosen.unusable_reason, chosen.note) == ([name], "", "")
 
 
 @pytest.mark.parametrize("name", ["openai", "gemini", "voyage", "mistral"])

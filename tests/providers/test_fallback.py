@@ -20,7 +20,6 @@ from tests.providers.settings import (
     provider,
     remote,
     told,
-    with_openclaw,
     written,
 )
 
@@ -73,23 +72,6 @@ def test_nothing_that_is_the_firsts_reaches_the_fallback(
     assert not any(OTHER_KEY in f"{request.headers}" for request in openai.requests)
 
 
-@pytest.mark.parametrize("fallback", ["openai", "none"])
-def test_nobody_stands_in_for_itself(workspace: Workspace, fallback: str) -> None:
-    chosen = choose(workspace, {"provider": "openai", "fallback": fallback, "remote": {"apiKey": "sk-1"}})
-    assert (names(chosen), chosen.note) == (["openai"], "")
-    assert names(choose(workspace, {"provider": "openai", "fallback": fallback})) == []
-
-
-def test_a_fallback_without_a_key_is_told_of_and_the_first_is_used(workspace: Workspace) -> None:
-    chosen = choose(workspace, {"provider": "openai", "fallback": "gemini", "remote": {"apiKey": "sk-1"}})
-    assert names(chosen) == ["openai"]
-    assert chosen.note.startswith("The fallback gemini cannot be used: There is no API key for gemini")
-    chosen = choose(workspace, {"provider": "openai", "fallback": "gemini"})
-    assert names(chosen) == []
-    assert "There is no API key for openai" in chosen.unusable_reason
-    assert "The fallback gemini cannot be used either: There is no API key for gemini" in chosen.unusable_reason
-
-
 def test_the_remote_block_beside_a_model_on_this_machine_is_the_fallbacks(
     workspace: Workspace, openai: ProviderServer
 ) -> None:
@@ -118,21 +100,6 @@ def test_a_fallback_that_cannot_be_used_is_told_with_the_failure_of_the_first(wo
     assert "gone.gguf" in degraded
     assert "The fallback openai cannot be used: There is no API key for openai" in degraded
     assert memory.status().custom["providerState"]["mode"] == "degraded"
-
-
-def test_a_fallback_of_the_offline_table_is_told_to_be_needless(workspace: Workspace) -> None:
-    chosen = choose(workspace, {"provider": "offline", "fallback": "openai", "remote": {"apiKey": "sk-1"}})
-    assert (names(chosen), chosen.note) == (["offline"], "")
-
-
-def test_a_fallback_counts_for_the_provider_that_auto_finds(workspace: Workspace) -> None:
-    with_openclaw(workspace)
-    keys = {"OPENAI_API_KEY": "sk-1", "VOYAGE_API_KEY": "pa-1"}
-    chosen = choose(workspace, {"fallback": "voyage", "model": "text-embedding-3-large"}, keys)
-    assert [named(entry) for entry in chosen.embedders] == [
-        ("openai", "text-embedding-3-large"),
-        ("voyage", "voyage-4-large"),
-    ]
 
 
 # Where it is told.
