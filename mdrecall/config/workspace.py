@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mdrecall.config.environment import Locations, default_workspace, expand, is_disk, shorten
+from mdrecall.config.environment import Locations, default_workspace, expand, is_disk, is_within, shorten
 from mdrecall.config.layers import AgentEntry, Layer, layers_at, look_up
 from mdrecall.config.settings import ResolvedValue
 from mdrecall.errors import WorkspaceError
@@ -265,6 +265,5 @@ def _list_markdown(folder: str) -> Iterator[str]:
 
 
 def _is_inside(path: str, folder: str) -> bool:
-    """True if a path is a folder or lies in it."""
-    path, folder = os.path.realpath(path), os.path.realpath(folder)
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+    """True if a path is a folder or lies in it, whatever links lead there."""
+    return is_within(os.path.realpath(path), os.path.realpath(folder))

@@ -206,8 +206,6 @@ def find_content(text: str) -> frozenset[str]:
 #: The weights of the six parts, which are 1 together.
 _WEIGHTS = {"frequency": 0.24, "relevance": 0.30, "diversity": 0.15, "recency": 0.15, "consolidation": 0.10,
             "conceptual": 0.06}  # fmt: skip
-#: After as many days a recall counts half, unless a setting says otherwise.
-HALF_LIFE_DAYS = 14.0
 #: From here on more signals, queries, days, days between the first and the last, and tags add nothing.
 _FULL_SIGNALS, _FULL_QUERIES, _FULL_DAYS, _FULL_SPAN_DAYS, _FULL_TAGS = 10, 5, 5, 7.0, 6
 #: A part of the consolidation is the number of days, the other the span between them. One day alone is a fixed value.
@@ -216,7 +214,7 @@ _MS_A_DAY = 86_400_000.0
 #: Importance of a promoted entry: OpenClaw writes nothing below 3, because the text has passed its gates.
 _MIN_IMPORTANCE, _MAX_IMPORTANCE = 3, 10
 #: Text of such origin is never promoted: it would speak for the user in every later session.
-BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
+_BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
 
 
 class Record(NamedTuple):
@@ -290,8 +288,8 @@ class Choice(NamedTuple):
     """True to judge every record, also those that are far from the thresholds."""
 
 
-def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> Candidate:
-    """Return a record with its score at a moment."""
+def _score(record: Record, now_ms: float, half_life_days: float) -> Candidate:
+    """Return a record with its score at a moment; after ``half_life_days`` a recall counts half."""
     age_days = max(0.0, (now_ms - record.last_ms) / _MS_A_DAY) if record.last_ms else 0.0
     parts = {
         "frequency": _clamp(log(1 + record.signals) / log(1 + _FULL_SIGNALS)),
@@ -305,9 +303,9 @@ def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIF
     return Candidate(record, _clamp(weighted), age_days, parts)
 
 
-def rank(records: Iterable[Record], now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> list[Candidate]:
+def rank(records: Iterable[Record], now_ms: float, half_life_days: float) -> list[Candidate]:
     """Return all records with a signal as candidates, best first."""
-    found = [score_record(record, now_ms, half_life_days) for record in records if record.signals > 0]
+    found = [_score(record, now_ms, half_life_days) for record in records if record.signals > 0]
     return sorted(found, key=lambda one: (-one.score, -one.record.recalls, one.record.path, one.record.start_line))
 
 
@@ -319,7 +317,7 @@ def passes_gates(candidate: Candidate, choice: Choice) -> bool:
 def explain_refusal(candidate: Candidate, choice: Choice) -> str:
     """Return why the numbers of a candidate are not enough; empty if they are."""
     record = candidate.record
-    if record.origin in BLOCKED_ORIGINS:
+    if record.origin in _BLOCKED_ORIGINS:
         return f"its origin is {record.origin}"
     misses = [*_find_misses(candidate, choice)]
     if len(set(record.recall_days)) < choice.min_days:

@@ -255,10 +255,7 @@ class ProviderClient:
 
     def _error_text(self, body: bytes) -> str:
         text = body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")
-        try:
-            found = _message(json.loads(text))
-        except (ValueError, RecursionError):
-            found = ""
+        found = _message(_parse(text))
         shown = self._scrub(" ".join((found or _TAGS.sub(" ", text)).split()))
         return shown if len(shown) <= _MAX_MESSAGE_CHARS else shown[: _MAX_MESSAGE_CHARS - 1] + "…"
 
@@ -296,14 +293,17 @@ def _parse_retry_after(value: str) -> float:
         return 0.0
 
 
+def _parse(text: str | bytes) -> Any:
+    """Return the JSON value of a text; None if it is none."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return None
+
+
 def _error_details(body: bytes) -> tuple[frozenset[str], str]:
     """Return an error's codes and its retry delay in seconds, from their JSON fields and never from its message."""
-    try:
-        answer = json.loads(body[:_MAX_ERROR_BYTES])
-    except (ValueError, RecursionError):
-        answer = None
-    if isinstance(answer, list) and answer:
-        answer = answer[0]
+    answer = _parse(body[:_MAX_ERROR_BYTES])
+    answer = answer[0] if isinstance(answer, list) and answer else answer
     error = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(error, dict):
         return frozenset(), ""
