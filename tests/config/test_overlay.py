@@ -84,18 +84,6 @@ def test_texts_of_numbers_beyond_reason_are_refused(rule: object) -> None:
         rule.read("9" * 400)  # type: ignore[attr-defined]
 
 
-def test_an_agent_without_an_id_is_main(tmp_path: Path) -> None:
-    env = home(tmp_path, '{agents: {list: [{id: null, workspace: "~/a"}]}}')
-    assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"
-
-
-def test_one_mistake_is_one_problem(tmp_path: Path) -> None:
-    env = home(tmp_path, None, "{memory: 5}")
-    with pytest.raises(ConfigError) as raised:
-        load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a"))
-    assert len(raised.value.problems) == 1
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

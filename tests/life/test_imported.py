@@ -5,8 +5,6 @@ import pytest
 from mdrecall.extras.imports.items import (
     Item,
     add_mark,
-    clean_text,
-    clean_title,
     find_blocks,
     hash_key,
     hash_text,
@@ -77,8 +75,3 @@ def test_blocks_are_found_by_their_marks_and_an_edit_is_noticed() -> None:
     ]
     assert (found[0].start, found[1].start) == (0, found[0].end)
     assert found[0].text_hash == hash_text("One.")
-
-
-def test_an_imported_text_can_only_be_read() -> None:
-    assert clean_text("a\r\nb\rc\x07 <!-- x --> \ud83d") == "a\nb\nc <! -- x --> ?"
-    assert clean_title("  # *One* `two`\n[three] ") == "One two three"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from mdrecall.embed.remote.client import _PAUSES
@@ -51,7 +51,7 @@ class ProviderServer:
         faults: Script | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.kind = kind
+        self.kind: str = kind
         self.dimensions = dimensions
         self.latency_s = latency_s
         self.key = None if kind == "ollama" and key == KEY else key
@@ -75,7 +75,7 @@ class ProviderServer:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> "ProviderServer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -1,6 +1,5 @@
 """No server is sent a word of conversations that no setting asks for; notes are."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,8 @@ from mdrecall.sessions.host_formats import About
 from mdrecall.types.transcripts import TranscriptRecord
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
-from tests.providers.server import KEY, ProviderServer
-
-
-def configure(workspace: Workspace, server: ProviderServer, **more: object) -> None:
-    search = {"provider": "openai", "remote": {"baseUrl": server.url, "apiKey": KEY}, **more}
-    workspace.configure(json.dumps({"memorySearch": search, "mdrecall": {"queryTimeoutMs": 60_000}}))
+from tests.providers.server import ProviderServer
+from tests.providers.settings import configure, provider
 
 
 @pytest.fixture
@@ -40,7 +35,7 @@ def received(server: ProviderServer) -> str:
 def test_a_server_gets_notes_and_no_conversations(
     notes: Workspace, openai: ProviderServer, tmp_path: Path, fallback: str
 ) -> None:
-    configure(notes, openai, fallback=fallback)
+    configure(notes, provider(openai, fallback=fallback), queryTimeoutMs=60_000)
     with notes.memory() as memory:
         assert memory.sync().issues == ()
         found = memory.search("what does the sea animal eat? pink clams").results
@@ -58,10 +53,10 @@ def test_a_server_gets_notes_and_no_conversations(
 
 
 def test_naming_them_in_the_settings_allows_it(notes: Workspace, openai: ProviderServer, tmp_path: Path) -> None:
-    configure(notes, openai)
+    configure(notes, provider(openai), queryTimeoutMs=60_000)
     with notes.memory() as memory:
         memory.sync()
-    configure(notes, openai, sources=["memory", "sessions"])
+    configure(notes, provider(openai, sources=["memory", "sessions"]), queryTimeoutMs=60_000)
     with notes.memory() as memory:
         memory.sync()
         assert memory.status().vector["chunks"] == 3

@@ -1,6 +1,5 @@
 """A memory and its provider: several requests at once, closing in the middle, and failures half way."""
 
-import json
 import threading
 from collections.abc import Iterator
 
@@ -13,7 +12,8 @@ from tests.conftest import Workspace
 from tests.embed.test_remote_transport import in_thread
 from tests.providers import faults
 from tests.providers.faults import Fault
-from tests.providers.server import KEY, ProviderServer
+from tests.providers.server import ProviderServer
+from tests.providers.settings import configure, provider
 
 LONG_S = 60.0
 WORDS = ("fern", "kiln", "moss", "oboe", "paint", "plum", "pool", "raft", "rope", "salt", "tax", "walrus")
@@ -32,9 +32,7 @@ def stand_in(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def opened(workspace: Workspace, stand_in: ProviderServer, concurrency: int = 1) -> Memory:
-    remote = {"baseUrl": stand_in.url, "apiKey": KEY}
-    own = {"remote": {"concurrency": concurrency}, "queryTimeoutMs": 60_000}
-    workspace.configure(json.dumps({"memorySearch": {"provider": "openai", "remote": remote}, "mdrecall": own}))
+    configure(workspace, provider(stand_in), remote={"concurrency": concurrency}, queryTimeoutMs=60_000)
     return workspace.memory()
 
 
