@@ -16,7 +16,9 @@ from typing import Any
 
 from mdrecall import platform
 from mdrecall.config.load import load
-from mdrecall.life.backup import write_backup
+from mdrecall.extras.imports.readers import make_reader
+from mdrecall.extras.imports.writer import Target, apply_import, plan_import
+from mdrecall.life import backup
 from mdrecall.life.supersede import add_replacement, list_conflicts
 from mdrecall.memory import Memory
 
@@ -57,10 +59,30 @@ def finish_supersede(workspace: str) -> None:
 
 def export(workspace: str) -> None:
     loaded = load(workspace=workspace)
-    write_backup(os.path.join(workspace, "saved.zip"), loaded.settings, loaded.home, (), NOW, overwrite=True)
+    backup.write_backup(os.path.join(workspace, "saved.zip"), loaded.settings, loaded.home, (), NOW, overwrite=True)
 
 
-CALLS = {"supersede": (supersede, finish_supersede), "export": (export, export)}
+def restore(workspace: str) -> None:
+    """Put back the archive beside the workspace."""
+    with backup.open_backup(f"{workspace}.zip") as found:
+        backup.restore(found, load(workspace=workspace).settings, overwrite=False, apply=True)
+
+
+def import_exports(workspace: str) -> None:
+    """Import the exports beside the workspace."""
+    loaded = load(workspace=workspace)
+    for source in ("chatgpt", "mem0"):
+        read = make_reader(source, f"{workspace}.{source}.json", loaded.settings)
+        target = Target(loaded.settings, loaded.home, source, f"import/{source}")
+        assert apply_import(read, target, plan_import(read, target)[0]) == []
+
+
+CALLS = {
+    "supersede": (supersede, finish_supersede),
+    "export": (export, export),
+    "restore": (restore, restore),
+    "import": (import_exports, import_exports),
+}
 
 
 def read_tree(folder: str) -> dict[str, str]:

@@ -4,10 +4,8 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import threading
-import time
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -312,24 +310,6 @@ def test_a_link_is_not_followed(workspace: Workspace, run: Run, other: Workspace
     assert actions(ran)["notes/MEMORY.md"] == "new"
     assert actions(ran)["notes/memory/people/bo.md"] == "failed"
     assert list(outside.iterdir()) == []
-
-
-def test_a_killed_restoration_is_completed_by_the_next_one(
-    workspace: Workspace, run: Run, other: Workspace, run_there: Run
-) -> None:
-    for number in range(200):
-        workspace.write(f"memory/note-{number}.md", f"Note {number}\n" * 2000)
-    archive = export(run, workspace)
-    command = [sys.executable, "-m", "mdrecall", "import", "backup", str(archive), "--apply"]
-    env = {**other.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, cwd=other.path, env=env, stdout=subprocess.DEVNULL) as process:
-        while process.poll() is None and sum(1 for _ in (other.path / "memory").glob("*.md")) < 20:
-            time.sleep(0.001)
-        process.kill()
-    whole = read_tree(workspace.path)
-    assert all(data == whole[name] for name, data in read_tree(other.path).items() if name.endswith(".md"))
-    assert run_there("import", "backup", str(archive), "--apply").code == 0
-    assert {name: data for name, data in read_tree(other.path).items() if name.endswith(".md")} == whole
 
 
 def test_what_the_command_forgets_comes_back_neither_by_import_nor_by_backup(

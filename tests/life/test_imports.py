@@ -2,11 +2,9 @@
 
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -421,27 +419,6 @@ def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, t
     assert "4711" not in text
     assert "Carrots" not in text
     assert "Peas." in text
-
-
-def test_a_killed_import_is_completed_by_the_next_one(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    talks = [said(f"Talk number {number} " + "words " * 2000, f"c-{number}", f"Talk {number}") for number in range(60)]
-    file = write_conversations(tmp_path, *talks)
-    memories = tmp_path / "mem0.json"
-    memories.write_text(json.dumps([{"id": str(n), "memory": f"Fact {n}", "user_id": "ada"} for n in range(60)]))
-    command = [sys.executable, "-m", "mdrecall", "import", "chatgpt", str(file), "--apply"]
-    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, cwd=workspace.path, env=env, stdout=subprocess.DEVNULL) as process:
-        while process.poll() is None and sum(1 for _ in (workspace.path / "memory").rglob("*.md")) < 20:
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-    for path in (workspace.path / "memory").rglob("*.md"):
-        assert path.read_text().splitlines()[-1].startswith("<!-- mdrecall:import")
-    for _ in range(2):
-        assert run("import", "chatgpt", str(file), "--apply").code == 0
-        assert run("import", "mem0", str(memories), "--apply").code == 0
-    text = imported(workspace)
-    assert all(text.count(f"Talk number {number} ") == 1 for number in range(60))
-    assert all(text.count(f"- Fact {number}\n") == 1 for number in range(60))
 
 
 _LIMIT = """

@@ -3,14 +3,20 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mdrecall.config.load import load
+from mdrecall.life.backup import write_backup
 from tests.conftest import Workspace
+from tests.life.conftest import NOW
+from tests.life.test_imports import said
 
 OLD = "# People\n- Maria lives in Porto.\n- Ben lives in Graz.\n"
 ADDED = "- Maria moved to Lisbon\n- she likes it\n"
@@ -63,3 +69,34 @@ def test_a_killed_export_leaves_no_half_archive_and_the_next_one_cleans_up(works
                     assert opened.testzip() is None
                     assert len(opened.namelist()) == 4
         assert "saved.zip" in kill["after"]["workspace"]
+
+
+def list_notes(tree: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {name: text for name, text in tree["workspace"].items() if name.endswith(".md")}
+
+
+def test_a_killed_restoration_is_completed_by_the_next_one(workspace: Workspace) -> None:
+    whole = {f"memory/{number}.md": f"Note {number}\n" * 2000 for number in range(3)}
+    for name, text in whole.items():
+        workspace.write(name, text)
+    loaded = load(env=workspace.env, workspace=str(workspace.path))
+    write_backup(f"{workspace.path}.zip", loaded.settings, loaded.home, (), NOW)
+    shutil.rmtree(workspace.path / "memory")
+    kills = kill_everywhere(workspace, "restore")
+    assert len(kills) > 10
+    for kill in kills:
+        assert list_notes(kill["left"]).items() <= whole.items()
+        assert list_notes(kill["after"]) == whole
+
+
+def test_a_killed_import_is_completed_by_the_next_one(workspace: Workspace) -> None:
+    talks = [said(f"Talk number {number}", f"c-{number}", f"Talk {number}") for number in range(3)]
+    Path(f"{workspace.path}.chatgpt.json").write_text(json.dumps(talks))
+    memories = [{"id": str(number), "memory": f"Fact {number}", "user_id": "ada"} for number in range(60)]
+    Path(f"{workspace.path}.mem0.json").write_text(json.dumps(memories))
+    kills = kill_everywhere(workspace, "import")
+    assert len(kills) > 10
+    whole = list_notes(kills[-1]["left"])
+    assert len(whole) == 4
+    for kill in kills:
+        assert list_notes(kill["after"]) == whole
