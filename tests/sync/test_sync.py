@@ -354,23 +354,6 @@ def test_a_secret_stops_a_push_to_a_shared_remote_and_names_its_line(pair: Pair)
     assert pair.git("rev-parse", "mdrecall") == head
 
 
-def test_a_branch_that_the_server_protects_is_not_another_machine_that_was_faster(pair: Pair) -> None:
-    shell = pair.folder / "ssh"
-    shell.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
-    shell.chmod(0o755)
-    pair.one.environment["GIT_SSH"] = str(shell)  # type: ignore[index]
-    MemorySync(pair.one).attach(f"host:{pair.url}", joins=True)
-    pair.write(pair.one, "memory/new.md", "- new\n")
-    hook = Path(pair.url, "hooks/pre-receive")
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\nexit 1\n")
-    hook.chmod(0o755)
-    with pytest.raises(SyncError, match="push was refused"):
-        pair.sync(pair.one)
-    hook.unlink()
-    assert pair.sync(pair.one).sent == ("memory/new.md",)
-
-
 def test_a_remote_whose_disk_is_full_is_not_another_machine_that_was_faster(pair: Pair) -> None:
     pair.git("config", "receive.maxInputSize", "10")
     pair.write(pair.one, "memory/2026-11-17.md", "- met Cy\n")
@@ -392,14 +375,32 @@ def test_a_repository_of_this_machine_that_is_damaged_is_not_the_remote_and_join
     assert attach(pair.one, pair.url, joins=True).sent == ("memory/new.md",)
 
 
-def test_a_lock_that_a_power_cut_has_left_in_the_remote_is_named_as_the_way_out(pair: Pair) -> None:
-    lock = Path(pair.url, "refs/heads/mdrecall.lock")
-    lock.touch()
+@pytest.mark.parametrize(
+    ("place", "content", "problem", "hint"),
+    [
+        ("hooks/pre-receive", "#!/bin/sh\nexit 1\n", "push was refused", "Check the address"),
+        ("refs/heads/mdrecall.lock", "", "pushed first every time", "*.lock"),
+    ],
+    ids=["a branch that the server protects", "a lock that a power cut has left"],
+)
+def test_a_remote_that_takes_nothing_is_told_from_another_machine_that_was_faster(
+    pair: Pair, place: str, content: str, problem: str, hint: str
+) -> None:
+    # Hooks run on a server, and not in a folder.
+    shell = pair.folder / "ssh"
+    shell.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+    shell.chmod(0o755)
+    pair.one.environment["GIT_SSH"] = str(shell)  # type: ignore[index]
+    MemorySync(pair.one).attach(f"host:{pair.url}", joins=True)
     pair.write(pair.one, "memory/new.md", "- new\n")
-    with pytest.raises(SyncError) as raised:
+    file = Path(pair.url, place)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    file.chmod(0o755)
+    with pytest.raises(SyncError, match=problem) as raised:
         pair.sync(pair.one)
-    assert "*.lock" in raised.value.hint
-    lock.unlink()
+    assert hint in raised.value.hint
+    file.unlink()
     assert pair.sync(pair.one).sent == ("memory/new.md",)
 
 
