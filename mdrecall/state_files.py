@@ -24,10 +24,11 @@ def make_private_folder(path: str) -> None:
 
 
 @contextmanager
-def draft(path: str) -> Iterator[tuple[IO[bytes], Callable[[], None]]]:
+def draft(path: str, *, is_durable: bool = False) -> Iterator[tuple[IO[bytes], Callable[[], None]]]:
     """Open a file beside ``path`` that only its owner can read, and yield it with what moves it there.
 
-    It is removed at the end unless it was moved. Its name begins with a dot, so that no scan takes it for a note.
+    It is removed at the end unless it was moved; once it was, a durable one outlasts a power cut. Its name begins with
+    a dot, so that no scan takes it for a note.
     """
     folder, name = os.path.split(path)
     make_private_folder(folder)
@@ -39,6 +40,8 @@ def draft(path: str) -> Iterator[tuple[IO[bytes], Callable[[], None]]]:
 
             def publish() -> None:
                 file.flush()
+                if is_durable:
+                    os.fsync(file.fileno())
                 os.replace(temporary_path, path)
 
             yield file, publish
@@ -77,8 +80,8 @@ def load(path: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def save(path: str, content: dict[str, Any]) -> None:
+def save(path: str, content: dict[str, Any], *, is_durable: bool = False) -> None:
     """Write a state file; raise ``OSError`` if that fails."""
-    with draft(path) as (file, publish):
+    with draft(path, is_durable=is_durable) as (file, publish):
         file.write(json.dumps(content, separators=(",", ":")).encode())
         publish()

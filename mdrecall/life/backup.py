@@ -110,12 +110,10 @@ def write_backup(
         raise errors.FileUnwritable(f"{target} already exists.", path=target, hint="Give another name.")
     _remove_leftovers(os.path.dirname(target), now.timestamp())
     try:
-        with draft(target) as (file, publish):
+        with draft(target, is_durable=True) as (file, publish):
             # What is locked is not a leftover.
             platform.try_lock(file.fileno())
             report = _write(file, settings, home, memories, now)
-            file.flush()
-            os.fsync(file.fileno())
             publish()
             return report
     except OSError as error:

@@ -338,11 +338,9 @@ def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
     if not any(old != new for old, new in _mask_lines(file, transcript, forgotten)):
         return
     found = os.stat(file)
-    with draft(file) as (target, publish):
+    with draft(file, is_durable=True) as (target, publish):
         for _, new in _mask_lines(file, transcript, forgotten):
             target.write(new)
-        target.flush()
-        os.fsync(target.fileno())
         publish()
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
 

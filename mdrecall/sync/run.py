@@ -6,7 +6,6 @@ restored knows by itself what it shared last. The local notes and the result are
 there: what lies there says which were written. Only when all are written does ``synced`` move on.
 """
 
-import json
 import os
 import re
 import shlex
@@ -32,7 +31,7 @@ from mdrecall.notes import editing, tombstones
 from mdrecall.notes.files import AGENT_FILES, USER_FILE, MemoryFiles
 from mdrecall.notes.opening import find_status, read_stamped, stamp_of
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending, host_of
-from mdrecall.state_files import draft, load, make_private_folder, save
+from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.sync.encrypted import ABOUT, MAX_NOTE_BYTES, EncryptedGit, Key, find_key_name, keep_key, read_key
 from mdrecall.sync.git import LIMIT_S, NO_BLOB, Changes, Commit, Git, hide_password
 from mdrecall.sync.merge import RECORDS, Tree, find_renames, merge_trees, merge_unfinished, split_note
@@ -248,11 +247,7 @@ class MemorySync:
     def _save(self) -> None:
         # Values are replaced, never changed, so a shallow copy is enough.
         if self.state != self._saved:
-            with draft(os.path.join(self.folder, STATE)) as (target, publish):
-                target.write(json.dumps(self.state, separators=(",", ":")).encode())
-                target.flush()
-                os.fsync(target.fileno())
-                publish()
+            save(os.path.join(self.folder, STATE), self.state, is_durable=True)
             self._saved = dict(self.state)
 
     @contextmanager
