@@ -27,8 +27,7 @@ def make_private_folder(path: str) -> None:
 def draft(path: str, *, is_durable: bool = False) -> Iterator[tuple[IO[bytes], Callable[[], None]]]:
     """Open a file beside ``path`` that only its owner can read, and yield it with what moves it there.
 
-    It is removed at the end unless it was moved; once it was, a durable one outlasts a power cut. Its name begins with
-    a dot, so that no scan takes it for a note.
+    Unless it was moved, it is removed at the end; a durable one outlasts a power cut. Its dot hides it from scans.
     """
     folder, name = os.path.split(path)
     make_private_folder(folder)
@@ -72,12 +71,10 @@ def append_line(path: str, line: str, max_bytes: int) -> None:
 
 def load(path: str) -> dict[str, Any]:
     """Return the content of a state file; empty if there is none, or it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            content = json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    with suppress(OSError, ValueError, RecursionError), open(path, "rb") as file:
+        content = json.loads(file.read())
+        return content if isinstance(content, dict) else {}
+    return {}
 
 
 def save(path: str, content: dict[str, Any], *, is_durable: bool = False) -> None:

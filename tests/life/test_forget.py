@@ -61,10 +61,10 @@ def _message(role: str, text: str) -> dict[str, object]:
     return {"type": "message", "timestamp": "2026-02-11T08:00:00Z", "message": {"role": role, "content": text}}
 
 
-def forget(memory: Memory, **what: object) -> ForgetPlan:
+def forget(memory: Memory, now: datetime = NOW, **what: object) -> ForgetPlan:
     forgetting = Forgetting(memory)
-    plan = forgetting.plan(ForgetRequest(**what), NOW)  # type: ignore[arg-type]
-    assert forgetting.apply(plan, NOW)
+    plan = forgetting.plan(ForgetRequest(**what), now)  # type: ignore[arg-type]
+    assert forgetting.apply(plan, now)
     return plan
 
 
@@ -333,9 +333,8 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
     before = notes_of(filled)
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
-        again = forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW)
-        assert not again.has_work
+        forget(memory, phrases=(LATIN,), trash_days=30)
+        assert not forget(memory, phrases=(LATIN,), trash_days=30).has_work
         (entry,) = forgetting.list_forgotten()
         assert entry.kept_until == "2026-12-16"
         restored = forgetting.undo(entry.id)
@@ -346,34 +345,29 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
         assert forgetting.list_forgotten() == []
         with pytest.raises(QueryError):
             forgetting.undo(entry.id)
-        plan = forgetting.plan(ForgetRequest(paths=("memory/2026-02-10.md",), trash_days=30), NOW)
-        forgetting.apply(plan, NOW)
+        plan = forget(memory, paths=("memory/2026-02-10.md",), trash_days=30)
         assert forgetting.undo(plan.entry.id) == {"memory/2026-02-10.md": "restored"}
         assert notes_of(filled) == before
 
 
 def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: Workspace) -> None:
     with filled.memory() as memory:
-        forgetting = Forgetting(memory)
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
+        forget(memory, phrases=(LATIN,), trash_days=30)
         assert traces(filled, LATIN)
-        later = NOW.replace(year=2027)
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), later), later)
+        forget(memory, NOW.replace(year=2027), phrases=(LATIN,))
         assert traces(filled, LATIN) == []
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW), NOW)
+        forget(memory, phrases=(CJK,), trash_days=30)
         assert os.listdir(journal_folder(memory.settings.index_path))
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW)
+        forget(memory, phrases=(CJK,))
         assert traces(filled, CJK) == []
 
 
 def test_a_note_that_changed_since_gets_its_lines_at_the_end(filled: Workspace) -> None:
     with filled.memory() as memory:
-        forgetting = Forgetting(memory)
-        plan = forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW)
-        forgetting.apply(plan, NOW)
+        plan = forget(memory, phrases=(CJK,), trash_days=30)
         note = filled.path / "memory/2026-02-10.md"
         note.write_text("New beginning.\n" + note.read_text())
-        assert forgetting.undo(plan.entry.id) == {"memory/2026-02-10.md": "appended"}
+        assert Forgetting(memory).undo(plan.entry.id) == {"memory/2026-02-10.md": "appended"}
         assert CJK in note.read_text()
         assert note.read_text().startswith("New beginning.\n")
 
