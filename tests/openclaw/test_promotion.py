@@ -39,7 +39,7 @@ def test_scores_of_its_own_records_are_the_same(openclaw: OpenClaw) -> None:
     assert len(theirs) == 2
     first = theirs[0]
     now_ms = round(datetime.fromisoformat(first["lastRecalledAt"]).timestamp() * 1000 + first["ageDays"] * MS_A_DAY)
-    ours = {one.record.key: one for one in rank(map(make_record, theirs), now_ms)}
+    ours = {one.record.key: one for one in rank(map(make_record, theirs), now_ms, 14.0)}
     for one in theirs:
         assert ours[one["key"]].score == pytest.approx(one["score"], abs=1e-9)
         assert ours[one["key"]].components == pytest.approx(one["components"], abs=1e-9)
