@@ -43,7 +43,7 @@ def cases(situation: int, *, one_text: bool = False) -> list[tuple[Kind, Row]]:
     return found
 
 
-ONCE, ALWAYS, LATER = cases(0), cases(1), cases(2, one_text=True)
+ONCE, ALWAYS = cases(0), cases(1, one_text=True)
 
 
 def named(cases: list[tuple[Kind, Row]]) -> list[str]:
@@ -185,25 +185,14 @@ def test_a_fault_that_happens_once(scene: Scene, row: Row) -> None:
     scene.check(memory, *said)
 
 
-@pytest.mark.parametrize(("kind", "row"), ALWAYS, ids=named(ALWAYS))
-def test_a_fault_that_happens_every_time(scene: Scene, row: Row) -> None:
-    scene.fault(row, times=None)
-    memory = scene.memory(scene.url_for(row), query_s=SHORT_S if row.hangs else LONG_S)
-    report = memory.sync()
-    answer = search(memory, "hybrid" if row.always == "used" else "keyword")
-    assert row.always == "used" or scene.host_for(row) in problems(report)
-    assert row.always == "used" or scene.host_for(row) in answer.degraded
-    scene.check(memory, report, memory.probe_embedding(), *told(answer))
-
-
 @pytest.fixture(scope="module")
 def with_vectors() -> dict[Kind, str]:
     """Where the index with its vectors is kept, by provider, once it is made."""
     return {}
 
 
-@pytest.mark.parametrize(("kind", "row"), LATER, ids=named(LATER))
-def test_a_fault_that_begins_when_all_is_indexed(
+@pytest.mark.parametrize(("kind", "row"), ALWAYS, ids=named(ALWAYS))
+def test_a_fault_that_happens_every_time_once_all_is_indexed(
     scene: Scene, kind: Kind, row: Row, with_vectors: dict[Kind, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     state = scene.workspace.state
@@ -217,7 +206,7 @@ def test_a_fault_that_begins_when_all_is_indexed(
     memory = scene.memory(scene.url_for(row), query_s=SHORT_S if row.hangs else LONG_S)
     answer = search(memory, "hybrid" if row.always == "used" else "keyword")
     assert row.always == "used" or scene.host_for(row) in answer.degraded
-    scene.check(memory, *told(answer))
+    scene.check(memory, memory.probe_embedding(), *told(answer))
 
 
 @pytest.mark.parametrize("row", FAILED, ids=[row.what for row in FAILED])
