@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.life.promotion import explain_unfit, find_entries, shorten_statement
+from mdrecall.life.promotion import adds_nothing, explain_unfit, find_content, find_entries, shorten_statement
 
 #: Lines of the kinds that people found in their long-term memory: made up, one per kind that was reported.
 JUNK = [
@@ -111,3 +111,10 @@ def test_an_empty_note_has_no_entries_and_a_huge_line_is_one() -> None:
 )
 def test_a_long_text_ends_after_a_sentence_or_a_word_if_most_of_it_is_left(text: str, kept: str) -> None:
     assert shorten_statement(text) == kept
+
+
+def test_a_text_adds_nothing_if_nine_tenths_of_its_words_are_known() -> None:
+    words = ["a1", "b2", "c3", "d4", "e5", "f6", "g7", "h8", "i9", "j0"]
+    ten, nine, eight = (find_content(" ".join(words[:count])) for count in (10, 9, 8))
+    assert adds_nothing(ten, nine)
+    assert not adds_nothing(nine, eight)
