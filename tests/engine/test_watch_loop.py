@@ -119,7 +119,7 @@ def test_the_files_are_looked_at_before_and_after_the_watch_begins(script: Scrip
 
 
 #: When files change and how long a sync takes, and when the loop then syncs.
-MOMENTS = {
+MOMENTS: dict[str, tuple[list[float], float, list[float]]] = {
     "a while after a change": ([10], 0, [0, 0, 12, 72]),
     "changes that follow each other together": ([10, 10.1, 11, 11.9, 20, 21], 0, [0, 0, 12, 22, 82]),
     "a stream of changes": ([10 + n / 2 for n in range(20)], 0, [0, 0, 12, 14.5, 17, 19.5, 79.5]),

@@ -35,7 +35,7 @@ class Desk:
 
     def backend(self, *, first_s: float = 600, **more: Any) -> FallbackBackend:
         breaker = Breaker(str(self.path / "outage.json"), first_s)
-        made = FallbackBackend(self.qmd, cast(Any, self._open), breaker, **more)
+        made = FallbackBackend(cast(Any, self.qmd), cast(Any, self._open), breaker, **more)
         self._made.append(made)
         return made
 
