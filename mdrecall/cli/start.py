@@ -37,7 +37,7 @@ _MAX_ASKED = 3
 #: An answer is read up to this size: a list of 100,000 notes is smaller.
 MAX_ANSWER_BYTES = 32 << 20
 #: Seconds after which a hook answers with what it has, from the start of this process. Hosts end it a second later, or
-#: more (``hosts/table``); the end of a session is cut off after a second by Codex and after 1.5 seconds by Claude Code.
+#: more (``hosts/table``); Claude Code cuts off a plugin's end of a session after 1.5 seconds, whatever it asks for.
 HOOK_SECONDS = {
     "session-start": 4.0,
     "prompt": 4.0,
