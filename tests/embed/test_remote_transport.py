@@ -147,6 +147,13 @@ def test_a_download_follows_a_redirect_on_the_same_server_with_the_key() -> None
         assert [seen.headers["authorization"] for seen in server.requests] == [f"Bearer {KEY}"] * 2
 
 
+def test_a_download_takes_no_key_to_another_server() -> None:
+    with serving() as server, transport_to(server) as transport:
+        call = download_from(server)
+        assert call.secret_headers
+        assert transport._follow(call, "https://files.example/model").secret_headers == {}
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [
