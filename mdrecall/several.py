@@ -90,7 +90,7 @@ def merge_found(outcomes: Mapping[str, Found | RecallError], request: SearchRequ
 
 
 def _find_place(memory: OpenMemory) -> str:
-    """Return where the notes of a memory are: its folder, or the name that its index has in a shared database."""
+    """Return where a memory's notes are: its folder, or the name of its index in a shared database."""
     shared = memory.loaded.shared_store if memory.loaded else None
     return repr(shared) if shared else os.path.realpath(memory.settings.workspace)
 

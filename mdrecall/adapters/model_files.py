@@ -343,7 +343,7 @@ def _file_name(shown: str) -> str:
 
 
 def _file_shown(name: str) -> str:
-    """Return how the model calls a file of this name."""
+    """Return the name by which the model knows a file."""
     stem = name.removesuffix(NOTE_ENDING)
     is_own = stem.endswith(_MARK) or OTHER_ENDING.search(stem)
     return stem.removesuffix(_MARK) if is_own else name

@@ -284,7 +284,7 @@ def _put_likely_first(names: "list[str]", arguments: "list[str]", cwd: str) -> "
 
 
 def _pack_request(arguments: "list[str]", env: "Mapping[str, str]", cwd: str) -> bytes:
-    """Return everything that an answer depends on; raise ``ValueError`` for bytes that are no text."""
+    """Return everything that an answer depends on; raise ``ValueError`` if it is not valid text."""
     streams = (sys.stdout, sys.stderr)
     params = {
         "arguments": arguments,

@@ -239,7 +239,7 @@ class StateFiles:
     """The files of mdrecall that may hold text besides the index: copies of conversations, titles, unsaved digests."""
 
     def __init__(self, settings: Settings, more: Sequence[str] = ()) -> None:
-        """``more`` are further files, such as logs."""
+        """``more`` lists other files to look through, such as logs."""
         self._agents = list_places(settings)
         self._states = [os.path.normpath(os.path.join(agent, "../../mdrecall-hosts")) for agent in self._agents]
         self._trash = [*map(journal_folder, {settings.index_path}.union(*self._agents.values()))]

@@ -125,7 +125,7 @@ class EncryptedGit(Git):
 
     @cached_property
     def _known(self) -> dict[str, tuple[str, str]]:
-        """Path, and blob of the content, of each encrypted blob. If one is missing, it is decrypted again."""
+        """The path and the plain blob of each encrypted one. A missing entry is decrypted again."""
         return load(self._names)
 
     def list_changes(self, old: str, new: str) -> dict[str, str]:
