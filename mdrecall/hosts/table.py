@@ -16,9 +16,9 @@ Shape = Literal["specific", "top", "text"]
 _MAX_CHARS = 9_000
 #: Codex injects up to 2,500 tokens and cuts the middle out of more. It counts four bytes as a token, in any language.
 _MAX_CODEX_BYTES = 8_000
-#: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. Of
-#: an end of a session, Codex warns about more than three. One was too little on a busy machine: Claude Code told the
-#: person that the hook was cancelled.
+#: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. At
+#: the end of a session Codex warns about more than three seconds, and one was too little on a busy machine: Claude Code
+#: told the person that the hook was cancelled.
 TIMEOUTS: Mapping[Event, int] = {
     "session-start": 5, "prompt": 5, "before-compaction": 10, "stop": 10, "session-end": 3
 }  # fmt: skip

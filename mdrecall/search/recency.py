@@ -196,7 +196,7 @@ def _words(text: str) -> set[str]:
 
 
 # Only what may become a result is compared, and of a long passage only its first sentences: it bounds the work. A line
-# that replaces one of the first results may be far below, because it says less: "switched from Trello to Linear".
+# that replaces the first result may be far below, because it says less: "switched from Trello to Linear".
 _MAX_COMPARED, _MAX_SENTENCES = 14, 8
 # At most this many sentences are read for their claims. In 380 searches that read more, nearly all further changes were
 # pairs by chance; with 16, the notebook's newest line came first as often as without a bound, with 10 less often.
