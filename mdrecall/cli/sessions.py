@@ -133,8 +133,9 @@ def _show(options: argparse.Namespace) -> int:
 
 def _tidy(options: argparse.Namespace) -> int:
     """Merge old digests, or take that back."""
+    from mdrecall import state_files
     from mdrecall.life.curate import Curator, merge_text
-    from mdrecall.life.journal import drop_entry, load_entry, save_entry
+    from mdrecall.life.journal import drop_entry, entry_file
     from mdrecall.notes.editing import hash_content
     from mdrecall.notes.notes import list_days
     from mdrecall.sessions.digest import merge_digests
@@ -142,7 +143,7 @@ def _tidy(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
         curator, index = Curator(memory), memory.settings.index_path
         if options.undo:
-            kept = load_entry(index, _TIDY).get("notes", [])
+            kept = state_files.load(entry_file(index, _TIDY)).get("notes", [])
             for path, text, expected_hash in kept:
                 # One that was never written is as it was.
                 if curator.read(path).text != text:
@@ -157,7 +158,7 @@ def _tidy(options: argparse.Namespace) -> int:
                 (note.path, note.text, hash_content(merge_text(note.data, merged, note.path)))
                 for note, merged in changed
             ]
-            save_entry(index, _TIDY, {"notes": entries})
+            state_files.save(entry_file(index, _TIDY), {"notes": entries})
             for note, merged in changed:
                 curator.save(note.path, merged, note.hash)
     lines = [f"{note.path}: {len(note.text):,} to {len(merged):,} characters" for note, merged in changed]

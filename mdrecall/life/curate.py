@@ -121,8 +121,7 @@ class Curator:
         root, inside, shown = next(iter(find_candidates(self._files, workspace, deleted.path)))
         max_bytes = self._settings.mdrecall.max_file_bytes
         data = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes)
-        found = _find_status(workspace, deleted.inside, shown)
-        create_file(root.folder, inside, data, like=found, shown=shown)
+        create_file(root.folder, inside, data, like=_find_status(workspace, deleted.inside, shown), shown=shown)
         remove_deleted(workspace, deleted)
         return shown
 

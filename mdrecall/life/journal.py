@@ -50,26 +50,17 @@ def list_entries(index_path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield file.removesuffix(_ENDING), state_files.load(os.path.join(journal_folder(index_path), file))
 
 
-def save_entry(index_path: str, name: str, content: dict[str, Any]) -> None:
-    """Write an entry, whole or not at all; raise ``OSError`` if that fails."""
-    state_files.save(_path_of(index_path, name), content)
-
-
-def load_entry(index_path: str, name: str) -> dict[str, Any]:
-    """Return an entry; empty if there is none."""
-    return state_files.load(_path_of(index_path, name))
+def entry_file(index_path: str, name: str) -> str:
+    """Return the file of an entry, which ``state_files`` loads and saves."""
+    return os.path.join(journal_folder(index_path), os.path.basename(name) + _ENDING)
 
 
 def drop_entry(index_path: str, name: str) -> None:
     """Delete an entry, if it is there."""
     with suppress(FileNotFoundError):
-        os.unlink(_path_of(index_path, name))
+        os.unlink(entry_file(index_path, name))
     with suppress(OSError):
         os.rmdir(journal_folder(index_path))
-
-
-def _path_of(index_path: str, name: str) -> str:
-    return os.path.join(journal_folder(index_path), os.path.basename(name) + _ENDING)
 
 
 def keep_removed(index_path: str, name: str, until: str, removed: Sequence[RemovedText]) -> None:
@@ -78,14 +69,14 @@ def keep_removed(index_path: str, name: str, until: str, removed: Sequence[Remov
         entry._asdict() | {"edits": list(entry.edits), "content": entry.content.decode("utf-8", "surrogateescape")}
         for entry in removed
     ]
-    save_entry(index_path, name, {"until": until, "notes": notes})
+    state_files.save(entry_file(index_path, name), {"until": until, "notes": notes})
 
 
 def find_removed(index_path: str, name: str) -> tuple[RemovedText, ...] | None:
     """Return the texts that were removed under a name; None if they were not kept."""
     from mdrecall.notes.editing import LineEdit
 
-    kept = load_entry(index_path, name).get("notes")
+    kept = state_files.load(entry_file(index_path, name)).get("notes")
     return None if kept is None else tuple(
         RemovedText(**note | {
             "edits": tuple(LineEdit(first, last, tuple(lines)) for first, last, lines in note["edits"]),

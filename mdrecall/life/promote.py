@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
+from mdrecall import state_files
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life import promotion
-from mdrecall.life.journal import drop_entry, load_entry, save_entry
+from mdrecall.life.journal import drop_entry, entry_file
 from mdrecall.life.promotion import Candidate, Choice, Entry, Record
 from mdrecall.life.recalls import MAX_DAYS, RecallState, hash_text, is_dated_note, lock_recalls, read_entries
 from mdrecall.notes.clock import user_moment, user_time
@@ -173,7 +174,7 @@ def undo(settings: Settings) -> dict[str, Any] | None:
     """
     with _lock(settings):
         now_path, now = _read_memory(settings)
-        last, data = load_entry(settings.index_path, _UNDO), now or b""
+        last, data = state_files.load(entry_file(settings.index_path, _UNDO)), now or b""
         # One that was killed before it was written, or after its undo, is none.
         if not last or hash_content(data) == last["before"]:
             return None
@@ -256,8 +257,7 @@ class _Judge:
 def _read_memory(settings: Settings) -> tuple[str, bytes | None]:
     """Return the path and the content of ``MEMORY.md``; None if there is no such file."""
     workspace, max_bytes = settings.workspace, settings.mdrecall.max_file_bytes
-    there = (name for name in ROOT_FILES if os.path.lexists(os.path.join(workspace, name)))
-    path = next(there, ROOT_FILES[0])
+    path = next((name for name in ROOT_FILES if os.path.lexists(os.path.join(workspace, name))), ROOT_FILES[0])
     with suppress(FileMissing):
         return path, read_below(workspace, path, shown=path, max_bytes=max_bytes)
     return path, None
@@ -283,7 +283,7 @@ def _write(settings: Settings, made: Plan, day: str) -> None:
     size = -1 if made.data is None else len(before)
     known = {"path": made.path, "day": day, "size": size, "entries": len(made.promotions)}
     hashes = {"before": hash_content(before), "after": hash_content(after)}
-    save_entry(settings.index_path, _UNDO, known | hashes)
+    state_files.save(entry_file(settings.index_path, _UNDO), known | hashes)
     if made.data is None:
         create_file(settings.workspace, made.path, after)
     else:

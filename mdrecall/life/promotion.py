@@ -168,10 +168,9 @@ def explain_unfit(text: str) -> str:
         if pattern.match(bare):
             return reason
     prose = _NO_PROSE.sub(" ", bare)
-    unspaced = count_unspaced(prose)
-    words = _WORD.findall(prose)
-    if unspaced >= _MIN_UNSPACED:
+    if count_unspaced(prose) >= _MIN_UNSPACED:
         return ""
+    words = _WORD.findall(prose)
     if len(words) < _MIN_WORDS:
         return "it is too short for a statement"
     if sum(char.isalpha() or char.isspace() for char in bare) < _MIN_LETTERS * len(bare):
@@ -359,8 +358,7 @@ def _consolidate(days: Sequence[str]) -> float:
     if len(numbers) < 2:
         return _ONE_DAY
     spacing = _clamp(log(len(numbers)) / log(_FULL_DAYS))
-    span = _clamp((numbers[-1] - numbers[0]) / _FULL_SPAN_DAYS)
-    return _clamp(_DAYS_SHARE * spacing + _SPAN_SHARE * span)
+    return _clamp(_DAYS_SHARE * spacing + _SPAN_SHARE * _clamp((numbers[-1] - numbers[0]) / _FULL_SPAN_DAYS))
 
 
 #: OpenClaw cuts a promoted text here, which is about 160 tokens.

@@ -122,8 +122,7 @@ def mark_line(memory: Memory, old: OldLine, *, by: str, now: datetime | None = N
     # A path with one of these would end the comment, or its field, too early.
     where = "" if any(sign in by for sign in ("--", "|", ">", "\n")) else f" | by: {by}"
     marked = f"{old.text.rstrip()} <!-- status: superseded{where} | on: {day} -->"
-    edit = LineEdit(old.line, old.line, (marked,))
-    replace_lines(memory.settings.workspace, old.path, [edit], before)
+    replace_lines(memory.settings.workspace, old.path, [LineEdit(old.line, old.line, (marked,))], before)
     return True
 
 

@@ -141,8 +141,7 @@ def units(text: str) -> int:
 
 
 def _only_chunk(text: str) -> Chunk:
-    body_start = len(text) - len(text.lstrip())
-    start = text.rfind("\n", 0, body_start) + 1
+    start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
     end = text.find("\n", len(text.rstrip()))
     end = len(text) if end < 0 else end
     line = text.count("\n", 0, start) + 1

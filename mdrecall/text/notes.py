@@ -258,8 +258,7 @@ def _find_links(text: str, line: int) -> Iterator[Link]:
 def _read_values(value: str) -> list[str]:
     value = value.strip()
     if value.startswith("["):
-        inside = value[1:].partition("]")[0]
-        parts = re.findall(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^,\"']+)", inside)
+        parts = re.findall(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^,\"']+)", value[1:].partition("]")[0])
         return [one for double, single, bare in parts if (one := (_unescape(double) or single or bare).strip())]
     if len(value) > 1 and value[0] in "\"'" and (end := value.rfind(value[0])) > 0:
         return [value[1:end].replace("''", "'") if value[0] == "'" else _unescape(value[1:end])]

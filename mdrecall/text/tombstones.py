@@ -354,8 +354,7 @@ class Tombstones(NamedTuple):
         if not self.has_sessions:
             return False
         folder, _, name = path.rpartition("/")
-        host = host_key(folder.rpartition("/")[2])
-        keys = (path, name, name.partition(".jsonl")[0], host, ANY_SESSION)
+        keys = (path, name, name.partition(".jsonl")[0], host_key(folder.rpartition("/")[2]), ANY_SESSION)
         return any(self.is_forgotten_session(key, day) for key in dict.fromkeys(keys))
 
     def mask_record(self, record: "TranscriptRecord", path: str) -> "TranscriptRecord":

@@ -97,8 +97,7 @@ def test_its_folder_says_which_python_has_no_mdrecall(hermes: HermesMemory, work
     folder = workspace.home / ".hermes" / "plugins" / "mdrecall"
     folder.parent.parent.mkdir()
     assert main(["install", "hermes"]) == 0
-    files = sorted(path.name for path in folder.iterdir())
-    assert files == ["__init__.py", "plugin.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["__init__.py", "plugin.yaml"]
     assert "MemoryProvider" in (folder / "__init__.py").read_text()
     assert f"version: {mdrecall.__version__}\n" in (folder / "plugin.yaml").read_text()
     # Isolated, without the packages of any environment, and not from the repository.

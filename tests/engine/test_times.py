@@ -89,8 +89,7 @@ def test_a_search_can_be_limited_to_days(
     filled: Workspace, mode: str, limits: dict[str, object], found: set[str]
 ) -> None:
     answer = filled.memory().search("team plan", now=NOW, mode=mode, max_results=2, **limits)  # type: ignore[arg-type]
-    plans = {path for path in paths(answer) if path in ("2026-03-10.md", "2026-03-03.md")}
-    assert plans == found
+    assert {path for path in paths(answer) if path in ("2026-03-10.md", "2026-03-03.md")} == found
 
 
 def test_an_undated_note_is_limited_by_its_last_change(workspace: Workspace) -> None:

@@ -100,8 +100,7 @@ def test_several_that_open_a_table_of_openclaw_at_once_all_get_in(database: LtmD
 def test_vectors_of_openclaw_are_not_taken_for_those_of_an_embedder_that_it_did_not_name(database: LtmDatabase) -> None:
     openclaw_table(database.folder, 264, ["I prefer dark mode"])
     memories = database.memories(embedder=OtherEmbedder)
-    recalled = memories.recall("I prefer dark mode", 3)
-    assert recalled == ([], 1)
+    assert memories.recall("I prefer dark mode", 3) == ([], 1)
     assert memories.reembed() == 1
     assert len(memories.recall("I prefer dark mode", 3)[0]) == 1
 

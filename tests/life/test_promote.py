@@ -116,8 +116,7 @@ def test_undo_restores_every_byte(pump: Memory, workspace: Workspace, before: by
     after = path.read_bytes()
     assert after.startswith(before or b"")
     assert after != before
-    undone = undo(pump.settings)
-    assert undone == {"path": "MEMORY.md", "day": "2026-11-16", "entries": 1}
+    assert undo(pump.settings) == {"path": "MEMORY.md", "day": "2026-11-16", "entries": 1}
     assert (path.read_bytes() if path.exists() else None) == before
     assert undo(pump.settings) is None
     assert make_plan(pump).promotions == ()
@@ -255,7 +254,7 @@ def test_a_full_disk_changes_nothing(pump: Memory, workspace: Workspace, monkeyp
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(promote, "save_entry", fail)
+    monkeypatch.setattr(promote.state_files, "save", fail)
     with pytest.raises(FileUnwritable, match="No space left"):
         apply_now(pump)
     assert (workspace.path / "MEMORY.md").read_text() == "# Memory\n"

@@ -9,8 +9,7 @@ from tests.conftest import Workspace
 
 def open_memories(workspace: Workspace) -> Memories:
     """Return the memory of a workspace as a page has it; whoever calls this closes it."""
-    selection = Selection(workspaces=(str(workspace.path),))
-    return Memories(select_memories(selection, workspace.env))
+    return Memories(select_memories(Selection(workspaces=(str(workspace.path),)), workspace.env))
 
 
 def make_visit(memories: Memories, **query: str) -> Visit:

@@ -25,8 +25,7 @@ def run(
     update: IndexUpdate, *, force: bool = False, patient: bool = False, stop: Stop = never
 ) -> tuple[str, tuple[Issue, ...]]:
     issues: list[Issue] = []
-    skipped = update.run(issues, force=force, patient=patient, stop=stop)
-    return skipped, tuple(issues)
+    return update.run(issues, force=force, patient=patient, stop=stop), tuple(issues)
 
 
 @pytest.fixture

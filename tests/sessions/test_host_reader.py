@@ -184,8 +184,7 @@ def test_sessions_that_are_given_what_memory_holds_never_bring_it_back(workspace
         _choose(workspace, home, host).copy_all("")
         with Memory.open(workspace.path, env=workspace.env) as memory:
             memory.sync()
-            spoken = memory.search("zebrafinch", source="sessions", mode="keyword").results
-            assert spoken == ()
+            assert memory.search("zebrafinch", source="sessions", mode="keyword").results == ()
             assert all("zebrafinch" not in memory.read_session(each.path).text for each in memory.sessions())
     assert len(_paths(workspace)) == len(HOST_NAMES)
 
