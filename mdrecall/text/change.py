@@ -155,8 +155,7 @@ def find_beginnings(claims: Iterable[Claim]) -> frozenset[str]:
 
 def may_change(line: str, beginnings: Set[str]) -> bool:
     """True unless a line has none of the words; that is known without reading it as a claim."""
-    words = _WORD.findall(fold(line))
-    starts = (word[:size] for word in words for size in range(1, _BEGINNING + 1))
+    starts = (word[:size] for word in _WORD.findall(fold(line)) for size in range(1, _BEGINNING + 1))
     return count_unspaced(line) > 0 or not beginnings.isdisjoint(starts)
 
 
@@ -333,7 +332,10 @@ def find_change(old: Claim, new: Claim) -> Change | None:
     shared = (old.keys | old.context) & (new.keys | new.context)
     if "=live" in shared and all(unit.kind != "live" for unit in (*old.units, *new.units)):
         shared -= {"=live"}
-    if not shared or old.text == new.text:
+    quoted = [one for one in (old, new) if one.units[0].text[0] in _QUOTES]
+    # "`port` (8080): …" and "`host`: …" define two things.
+    defined = {one.units[0].key for one in quoted if any(unit.text == ":" for unit in one.units[1:3])}
+    if not shared or old.text == new.text or len(defined) > 1:
         return None
     whole, new = new, _drop_preamble(new, shared)
     held, also = ([not shared.isdisjoint(keys) for keys in claim.keys_of] for claim in (old, new))
@@ -404,8 +406,7 @@ def _drop_preamble(claim: Claim, shared: Set[str]) -> Claim:
     if (at := next((at for at in news if held[at + 1]), None)) is None or all(held[at + 1 :]):
         return claim
     kept = [n >= at or held[n] or unit.kind not in ("word", "past") for n, unit in enumerate(claim.units)]
-    units, keys_of = compress(claim.units, kept), compress(claim.keys_of, kept)
-    return claim._replace(units=tuple(units), keys_of=tuple(keys_of))
+    return claim._replace(units=tuple(compress(claim.units, kept)), keys_of=tuple(compress(claim.keys_of, kept)))
 
 
 def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float, *, announced: bool, kind: str) -> bool:
@@ -426,7 +427,7 @@ def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float,
     if kind == "date":
         # A number after a word at the end numbers a title: "Apollo phase 2". What is quoted may be any example.
         is_open = before.link or before.follower or old.text[-1] in ".。" or any(one.kind == "is" for one in old.units)
-        is_quoted = before.units[0].text[0] in _QUOTES and not is_linked
+        is_quoted = not is_linked and any(one.units[0].text[0] in _QUOTES for one in (before, after))
         return is_enough and not is_quoted and (announced or bool(is_open))
     if kind == "name":
         return is_enough and (is_same_link or announced)

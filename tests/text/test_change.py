@@ -95,6 +95,8 @@ Das Passwort vom Gäste-WLAN ist Amsel77. | Gäste-WLAN hat ein neues Passwort: 
 Our till is Lightspeed. | Switched the till from Lightspeed to Orderbird: its fee rose. | name Lightspeed > Orderbird
 Our accountant is Eva Brandl. | Changed the accountant: Eva Brandl retires, Otto took over. | name Eva Brandl > Otto
 学费每小时二十五欧元 | 学费涨到二十八欧元。 | value 二十五 > 二十八
+`waitMs` (5): Time that a search waits for changed files. | `sizeMs` (9): Time that a search waits. | nothing
+Wishes of the session, at most 400 tokens | A wish for every session: "always", "never". | value? 400 > always" "never
 Now let me read the source files again. | Now let me read the test files again. | nothing
 """
 
