@@ -81,12 +81,8 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             else:
                 start_soon(memory.settings)
             if options.history and not options.json:
-                print(
-                    "The history of the notes is dropped here, and on the remote; other machines follow when they sync."
-                )
-                print_warning(
-                    "A remote may keep old objects until it cleans up; a hosting service also in forks and backups."
-                )
+                print("The history is dropped here and on the remote; other machines follow when they sync.")
+                print_warning("A remote may keep old objects for a while, and a hosting service in forks and backups.")
     return record
 
 
@@ -101,7 +97,7 @@ def _print_plan(plan: ForgetPlan, *, is_dry: bool) -> None:
         print(f"… and {plural(left, 'more place')} (--json prints more of them)")
     for match in plan.sessions if not plan.places else ():
         print(f"session {printable(match.session)}  {match.source}")
-    for warning in (*dict.fromkeys(place.warning for place in plan.places if place.warning), *plan.problems):
+    for warning in plan.warnings:
         print_warning(warning)
     if not plan.places:
         kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."

@@ -87,6 +87,17 @@ class ForgetPlan(NamedTuple):
     """How many interrupted runs this one finishes."""
     problems: tuple[str, ...] = ()
     """The places that cannot be opened, and why."""
+    named: tuple[str, ...] = ()
+    """The notes whose paths hold the text: forgetting sentences renames no file."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is not cleared, and where it is."""
+        found = [place.warning for place in self.places if place.warning]
+        if self.named:
+            more = f" and {len(self.named) - 1:,} more" * bool(self.named[1:])
+            found.append(f"The name stays: {self.named[0]}{more}. To forget a whole note, forget it by its path.")
+        return [*dict.fromkeys(found), *self.problems]
 
     @property
     def has_work(self) -> bool:
@@ -127,21 +138,23 @@ class Forgetting:
         """Return what forgetting would do, and change nothing; raise ``QueryError`` if that is not clear."""
         check_request(request)
         known = self._tombstones.load()
-        salt = read_machine(self._settings.state_dir) or os.urandom(SALT_BYTES)
+        salt, id = read_machine(self._settings.state_dir) or os.urandom(SALT_BYTES), os.urandom(4).hex()
         matches, participants, sessions = self._match_sessions(request)
-        texts = self._texts_of_notes(request)
-        at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-        entry = tombstones.make_entry(salt, os.urandom(4).hex(), at, request.phrases, sessions, texts)._replace(
+        texts, at = self._texts_of_notes(request), f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        entry = tombstones.make_entry(salt, id, at, request.phrases, sessions, texts)._replace(
             agent=self._settings.agent_id, is_masked=request.is_masked, keeps_trash=request.trash_days > 0
         )
         unfinished = sum(not each.is_done for each in known.entries)
         problems: list[str] = []
-        places = self._find_places(tombstones.build_tombstones([entry]), problems)
+        wanted = tombstones.build_tombstones([entry])
+        places = self._find_places(wanted, problems)
         shown = tuple(islice(places, MAX_PLACES))
         more = sum(1 for _ in places)
         is_known, days = self._covers(known, entry), request.trash_days
+        # The folder of most notes is no name.
+        named = tuple(path for path in self._notes.scan().stamps if wanted.find_spans(path.removeprefix("memory/")))
         return ForgetPlan(
-            entry, shown, more, tuple(matches), tuple(participants), is_known, days, unfinished, tuple(problems)
+            entry, shown, more, tuple(matches), tuple(participants), is_known, days, unfinished, tuple(problems), named
         )
 
     def apply(
@@ -234,8 +247,7 @@ class Forgetting:
             forget_paths(self._settings.index_path, gone)
         except OSError as error:
             message = f"Cannot clear {error.filename}: {error.strerror or error}."
-            hint = "Check the disk and the permissions, then forget it again."
-            raise StoreUnavailable(message, hint=hint) from error
+            raise StoreUnavailable(message, hint="Check the disk and the permissions, then forget it again.") from error
         for place in self._others:
             with _note_problem(place, problems):
                 place.clear(forgotten)
@@ -278,8 +290,7 @@ class Forgetting:
                 yield from place.find(forgotten)
 
     def _find_in_transcripts(self, forgotten: Tombstones) -> Iterator[Place]:
-        settings = self._settings
-        reads_any = "sessions" in settings.memory_search.sources or settings.memory.qmd.sessions.enabled
+        reads_any = "sessions" in self._settings.memory_search.sources or self._settings.memory.qmd.sessions.enabled
         if not (forgotten.has_phrases or forgotten.has_sessions) or not reads_any:
             return
         from mdrecall.sessions.readers import list_conversations, open_transcripts

@@ -241,7 +241,7 @@ def test_the_history_can_be_forgotten_and_unsent_notes_survive(joined: Homes) ->
     (two.notes / "own.md").write_text("- not sent yet\n")
     assert one.run("forget", "zanzibar", "--history").code == 2
     ran = one.run("forget", "zanzibar", "--apply", "--history")
-    assert "The history of the notes is dropped" in ran.out
+    assert "The history is dropped" in ran.out
     two.run("sync")
     one.run("sync")
     assert (one.notes / "own.md").read_text() == "- not sent yet\n"

@@ -101,8 +101,16 @@ def test_a_preview_shows_every_place_and_changes_nothing(filled: Workspace) -> N
         assert memory.settings.sessions_dir in said.warning
         assert plan.has_work
         assert not plan.is_known
-        after = snapshot(filled.path) | snapshot(filled.state)
-        assert after == before
+        assert plan.warnings == [said.warning]
+        assert snapshot(filled.path) | snapshot(filled.state) == before
+
+
+def test_a_preview_names_the_notes_that_keep_the_name(workspace: Workspace) -> None:
+    workspace.write("memory/people/ana-ruiz.md", "Works from Oslo.\n")
+    with workspace.memory() as memory:
+        found = {each: Forgetting(memory).plan(ForgetRequest((each,)), NOW).warnings for each in ("Ana Ruiz", "memory")}
+    assert "stays: memory/people/ana-ruiz.md. To" in found.pop("Ana Ruiz")[0]
+    assert found == {"memory": []}
 
 
 @pytest.mark.parametrize("phrase", [LATIN, CJK])
@@ -480,8 +488,7 @@ def test_the_note_about_a_person_is_a_place_too(workspace: Workspace) -> None:
     memory = workspace.memory()
     plan = forget(memory, phrases=("purple zorkberries",))
     assert [place.path for place in plan.places] == ["users/p-1/USER.md"]
-    assert "zorkberries" not in note.read_text()
-    assert "Likes tea." in note.read_text()
+    assert note.read_text() == "- Likes tea.\n"
     workspace.write("users/p-1/USER.md", "- Fears the purple zorkberries.\n")
     assert "zorkberries" not in session_context(memory, "main", today=NOW.date(), profile="p-1").text
 

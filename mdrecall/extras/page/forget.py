@@ -132,8 +132,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False, sta
     said = f"Forget it in {count:,} places" if count > 1 else "Forget it" if count else "Keep it from coming back"
     button = tag("button", said, class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
-    warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
-    home = visit.memories.describe(visit.name).loaded.home
+    warnings, home = plan.warnings, visit.memories.describe(visit.name).loaded.home
     act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
     lines = sum(each.kind in _CHOOSABLE for each in plan.places)
     can_choose = bool(text) and 0 < lines <= _MAX_BOXES and count > 1 and not plan.more
