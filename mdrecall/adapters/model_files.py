@@ -46,7 +46,7 @@ _MAX_LINES = 999_999
 #: A marker at the end of the name on the disk, which is not part of the model's name.
 _MARK = "~"
 _ESCAPE = re.compile(r"\\|%2e|%2f|%5c", re.IGNORECASE)
-_FORGOTTEN = "The user had some of this forgotten: it is stored as [forgotten]."
+_FORGOTTEN = "The user asked to forget some of this; it is stored as [forgotten]."
 
 
 class ModelFiles:

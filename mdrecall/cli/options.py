@@ -78,6 +78,9 @@ class CommandParser(argparse.ArgumentParser):
         self.value("action", "", about, choices=choices, nargs="?", default=choices[0])
 
     def error(self, message: str) -> NoReturn:
+        for action in self.arguments:
+            if action.choices and message.endswith(f"required: {action.metavar}"):
+                message += f" ({', '.join(action.choices)})"
         end = "" if message.endswith("?") else "."
         hint = f"Run `{self.prog} --help` to see its options."
         raise UsageError(f"{message[0].upper()}{message[1:]}{end}", hint=hint)

@@ -200,7 +200,7 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "": "",
     "no_match": "",
     "below_min_score": "To see every match, add --min-score 0.",
-    "index_empty": "To search another folder, add --workspace. To index the notes now, run `mdrecall index`.",
+    "index_empty": "To search another folder, add --workspace.",
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }

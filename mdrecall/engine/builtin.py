@@ -163,7 +163,7 @@ class BuiltinBackend:
         if not self._settings.memory_search.sync.on_search and self._refresh.runs.is_behind(self._refresh.compare()):
             return "The notes are not indexed yet, and sync.onSearch is off. Index them first."
         if self._files.is_whole_folder():
-            return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
+            return f"There is no Markdown file in {workspace}. Write a note first."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
     def sync(

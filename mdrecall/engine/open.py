@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # process that nobody asks anything would otherwise spend every minute.
 _CHECKS_PER_LISTING = 5
 # What the status says then.
-_KEPT = "No server gets conversations: words find them. To allow it, name sessions in memorySearch.sources."
+_KEPT = "Conversations are sent to no server; words find them. To allow it, add sessions to memorySearch.sources."
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
 _GRACE_S = 0.1
 

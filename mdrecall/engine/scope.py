@@ -42,7 +42,7 @@ _MAX_NAMED, _NAMED_CHUNKS = 20, 2
 # through the names of all files would take longer than the rest of the search.
 _MAX_SCANNED_CHUNKS = 100_000
 
-NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
+NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing in the index may be shown in this conversation.")
 
 
 def find_visible_to(settings: Settings, request: SearchRequest, *, is_indexed: bool) -> Visible:

@@ -428,4 +428,4 @@ def explain_failure(error: OSError) -> str:
         why = "too many folders are watched here; raise fs.inotify.max_user_watches"
     elif error.errno in (errno.EMFILE, errno.ENFILE):
         why = "too many files are open; raise the limit of open files (ulimit -n) or fs.inotify.max_user_instances"
-    return f"Changes are noticed only by looking at the files: {why.rstrip('.')}."
+    return f"Changes are found only by checking every file: {why.rstrip('.')}."

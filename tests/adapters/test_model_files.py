@@ -300,7 +300,7 @@ class TestNotes:
 
     def test_what_was_forgotten_is_not_written_again(self, model: Model) -> None:
         forget(model.memory, SECRET)
-        note = "The user had some of this forgotten: it is stored as [forgotten]."
+        note = "The user asked to forget some of this; it is stored as [forgotten]."
         said = model.create("a.md", f"- {SECRET}.\n- The bike is green.\n")
         assert said == f"File created successfully at: /memories/a.md\n{note}"
         assert (model.folder / "a.md").read_text() == "- [forgotten]\n- The bike is green.\n"
