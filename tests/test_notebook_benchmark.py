@@ -48,8 +48,7 @@ def test_every_place_is_one_line_of_the_notes_and_no_question_is_asked_twice() -
                 if place.line:
                     everywhere = "".join(notebook.notes.values())
                     assert everywhere.count(f"- {place.line}\n") == 1, ask
-        asked = Counter(ask.query for ask in notebook.asks)
-        assert asked.most_common(1)[0][1] == 1
+        assert Counter(ask.query for ask in notebook.asks).most_common(1)[0][1] == 1
 
 
 @pytest.mark.parametrize(("note", "question"), PARAPHRASES)

@@ -164,8 +164,7 @@ def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list
     if not is_dated_note(result.path):
         return []
     wanted = {term.text for term in parse_query(result.query or query) if not term.stop}
-    entries = read_entries(settings, result.path)
-    counts = [(entry, _count_words(entry.text, wanted)) for entry in entries]
+    counts = [(entry, _count_words(entry.text, wanted)) for entry in read_entries(settings, result.path)]
 
     def choose(first: int, last: int) -> tuple[int, list[Entry]]:
         """Return the most words that an entry among some lines has, and the entries that have as many."""

@@ -90,8 +90,7 @@ def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int
         own = lines if begins_line else ["x", *lines[1:]]
         structure = read_lines([*above, *own, ""])
         pieces = _find_pieces(block, lines, structure[len(above) : -1], limit, measure)
-        starts = {line - first_line + 1 for line in entries}
-        packed = list(_pack_entries(pieces, limit, carry, starts))
+        packed = list(_pack_entries(pieces, limit, carry, {line - first_line + 1 for line in entries}))
         wanted = [len(above) + pieces.lines[first] - 1 for first, _ in packed]
         *found, after = find_trails(structure, (*wanted, len(structure) - 1))
         yield from _block_chunks(block, first_line, pieces, packed, found)
@@ -156,8 +155,7 @@ def _find_pieces(
     if max(costs) >= limit or _BLANK_LINES.search(f"\n{block}\n"):
         return _merge_and_split(lines, shapes, costs, limit)
     starts = _add_up(lengths)
-    totals = starts if costs is lengths else _add_up(costs)
-    return _Pieces(range(1, len(lines) + 1), starts, totals, shapes)
+    return _Pieces(range(1, len(lines) + 1), starts, starts if costs is lengths else _add_up(costs), shapes)
 
 
 def _add_up(lengths: list[int]) -> list[int]:
@@ -199,8 +197,7 @@ def _split(line: str, limit: int, shape: Line) -> Iterator[tuple[int, int, Line]
         while len(part) > 1 and units(part) > step:
             part = part[: len(part) // 2]
         end = start + len(part)
-        ends_line = end == len(line)
-        yield start, units(part) + ends_line, Line(cut, part.isspace(), 0, "")
+        yield start, units(part) + (end == len(line)), Line(cut, part.isspace(), 0, "")
         start, cut = end, _INSIDE_LINE
 
 

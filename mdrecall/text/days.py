@@ -5,6 +5,7 @@ A day is counted from 1 January of year 1, so that ranges and ages are plain ari
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,10 +14,9 @@ from mdrecall.types.documents import StoredChunk, StoredDocument
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 
 #: The number of 1 January 1970.
-EPOCH = 719_163
+EPOCH = date(1970, 1, 1).toordinal()
+_LAST_DAY = date.max.toordinal()
 _MS_A_DAY = 86_400_000
-# The days of a common year before each month.
-_DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 # How many days of notes are remembered, and how many days as text: the same ones are found again and again.
 _MOST_REMEMBERED = 2_000
 # Plain strings: a command that needs none of these patterns compiles none.
@@ -66,27 +66,22 @@ class DayRange(NamedTuple):
 
 def day_number(year: int, month: int, day: int) -> int | None:
     """Return the number of a calendar date; None for a date that does not exist."""
-    if not 1 <= year <= 9999 or not 1 <= month <= 12 or not 1 <= day <= month_length(year, month):
+    try:
+        return date(year, month, day).toordinal()
+    except (ValueError, OverflowError):
         return None
-    return _first_of(year, month) + day - 1
 
 
 def calendar_date(number: int) -> tuple[int, int, int]:
-    """Return the year, month and day of a day number."""
-    # Counted from March 1 of the year 0 a leap day is the last of its year, and months repeat every 153 days.
-    cycle, day_of_cycle = divmod(number + 305, 146_097)
-    year = (day_of_cycle - day_of_cycle // 1460 + day_of_cycle // 36_524 - day_of_cycle // 146_096) // 365
-    day_of_year = day_of_cycle - (365 * year + year // 4 - year // 100)
-    from_march = (5 * day_of_year + 2) // 153
-    month = from_march + 3 if from_march < 10 else from_march - 9
-    return 400 * cycle + year + (month <= 2), month, day_of_year - (153 * from_march + 2) // 5 + 1
+    """Return the year, month and day of a day number; the first or the last day there is for one beyond."""
+    found = date.fromordinal(min(max(1, number), _LAST_DAY))
+    return found.year, found.month, found.day
 
 
 @lru_cache(_MOST_REMEMBERED)
 def format_day(number: int) -> str:
     """Return a day as ``YYYY-MM-DD``."""
-    year, month, day = calendar_date(number)
-    return f"{year:04d}-{month:02d}-{day:02d}"
+    return date(*calendar_date(number)).isoformat()
 
 
 def weekday(number: int) -> int:
@@ -94,23 +89,16 @@ def weekday(number: int) -> int:
     return (number - 1) % 7
 
 
-def month_length(year: int, month: int) -> int:
-    """Return the number of days of a month."""
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
-
-
 def month_range(year: int, month: int) -> DayRange | None:
     """Return the days of a month; None if there is no such month."""
-    first = day_number(year, month, 1)
-    return None if first is None else DayRange(first, first + month_length(year, month) - 1, "month")
+    first, after = day_number(year, month, 1), day_number(year + month // 12, month % 12 + 1, 1)
+    return None if first is None else DayRange(first, (after or _LAST_DAY + 1) - 1, "month")
 
 
 def year_range(year: int) -> DayRange | None:
     """Return the days of a year; None if there is no such year."""
-    first = day_number(year, 1, 1)
-    return None if first is None else DayRange(first, _first_of(year + 1, 1) - 1, "year")
+    first, last = day_number(year, 1, 1), day_number(year, 12, 31)
+    return None if first is None or last is None else DayRange(first, last, "year")
 
 
 def unit_range(today: int, unit: Unit, offset: int) -> DayRange | None:
@@ -207,9 +195,3 @@ def _day_in_name(path: str) -> int | None:
         return None
     year, _, month, day, short_month, short_day = found.groups()
     return day_number(int(year), int(month or short_month), int(day or short_day))
-
-
-def _first_of(year: int, month: int) -> int:
-    before = year - 1
-    days_before_year = before * 365 + before // 4 - before // 100 + before // 400
-    return days_before_year + _DAYS_BEFORE[month - 1] + (month > 2 and month_length(year, 2) == 29) + 1

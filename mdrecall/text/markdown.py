@@ -279,8 +279,7 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
     distinct = len(set(names.values()))
     if len(names) < _MIN_TURNS or distinct * 3 > len(names) * 2:
         return roles
-    spoken = sum(1 for line in lines if line and not line.isspace())
-    return names | roles if len(names) * 2 >= spoken else roles
+    return names | roles if len(names) * 2 >= sum(1 for line in lines if line and not line.isspace()) else roles
 
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.

@@ -22,7 +22,7 @@ such a list counts only in a query of its language.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TypeVar
 
 from mdrecall.patterns import compile_later
@@ -153,7 +153,7 @@ class Analyser:
             return text, self._names_in(text)
         known = self._words
         bits = [
-            bit if bit.isascii() else known.get(bit) or self._remember(known, bit, _join_words)
+            bit if bit.isascii() else known.get(bit) or self._remember(known, bit, partial(_join, surface_words))
             for bit in text.split(" ")
         ]
         return " ".join(bits), self._names_in(_nfkc(text))
@@ -178,7 +178,7 @@ class Analyser:
             middle, stop = hint.span()
             start = max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1
             bit = text[start:stop]
-            found[self._names.get(bit) or self._remember(self._names, bit, _join_names)] = None
+            found[self._names.get(bit) or self._remember(self._names, bit, partial(_join, name_terms))] = None
             end = stop
         return " ".join(filter(None, found))
 
@@ -191,12 +191,8 @@ class Analyser:
         return value
 
 
-def _join_words(bit: str) -> str:
-    return " ".join(word for token in tokens(bit) for word in surface_words(token))
-
-
-def _join_names(bit: str) -> str:
-    return " ".join(name for token in tokens(bit) for name in name_terms(token))
+def _join(list_terms: Callable[[str], Iterable[str]], bit: str) -> str:
+    return " ".join(term for token in tokens(bit) for term in list_terms(token))
 
 
 def _stem_token(token: str) -> frozenset[str]:
@@ -313,8 +309,7 @@ def _spell_out_y(word: str) -> str:
 def _without_tense(word: str) -> str:
     if word.endswith("eed") and len(word) > 3:
         return word[:-1] if _has(_ONE, word[:-3]) else word
-    ending = "ed" if word.endswith("ed") else "ing"
-    bare = word.removesuffix(ending)
+    bare = word.removesuffix("ed" if word.endswith("ed") else "ing")
     if bare == word or not _HAS_VOWEL.match(bare):
         return word
     if bare.endswith(("at", "bl", "iz")):
@@ -335,8 +330,7 @@ def _replace_ending(word: str, endings: dict[str, str]) -> str:
 def _drop_ending(word: str) -> str:
     ending = next(filter(word.endswith, _DROP), "") if word.endswith(_DROP) else ""
     bare = word.removesuffix(ending)
-    is_bare = ending and (ending != "ion" or bare.endswith(("s", "t"))) and _has(_TWO, bare)
-    return bare if is_bare else word
+    return bare if ending and (ending != "ion" or bare.endswith(("s", "t"))) and _has(_TWO, bare) else word
 
 
 SCRIPT_PATTERNS = {

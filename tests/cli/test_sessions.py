@@ -75,8 +75,7 @@ def test_a_search_with_an_index_that_is_behind_says_so(run: Run, talk: Path, mon
     run("index")
     real = Memory.search
     monkeypatch.setattr(Memory, "search", lambda *asked, **how: real(*asked, **how).replace(stale="It is busy."))
-    found = run("sessions", "search", "the", "key")
-    assert found.err.splitlines()[1:] == ["It is busy."]
+    assert run("sessions", "search", "the", "key").err.splitlines()[1:] == ["It is busy."]
     told = run("sessions", "search", "key", "--json").json
     assert (told["indexing"], told["warning"]) == (True, "It is busy.")
 

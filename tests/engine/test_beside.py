@@ -110,8 +110,7 @@ def test_the_candidates_are_those_of_both(store: SqliteStore) -> None:
 
 def test_an_embedder_beside_that_lacks_vectors_is_not_asked(store: SqliteStore) -> None:
     beside = beside_embedder()
-    vectors = search_vectors(store, beside)
-    assert vectors.embed_query("walrus", {}).beside is None
+    assert search_vectors(store, beside).embed_query("walrus", {}).beside is None
     assert beside.queries == []
 
 

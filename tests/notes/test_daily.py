@@ -325,8 +325,7 @@ def test_a_killed_writer_leaves_whole_entries_and_what_it_broke_off_comes_again(
         assert entry("ada", first, size) in before or not told
         append(tmp_path, entry("ada", first, size))
         append(tmp_path, entry("ada", first + 1, size))
-        after = note(tmp_path).read_text()
-        assert after.startswith(before)
+        assert note(tmp_path).read_text().startswith(before)
         first += 2
     text = note(tmp_path).read_text()
     for number in range(first):

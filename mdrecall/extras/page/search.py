@@ -3,6 +3,7 @@
 import os
 import posixpath
 import re
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,6 @@ from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.search.results import find_answers, find_lines, stop
 from mdrecall.several import search_several
-from mdrecall.text.days import month_length
 from mdrecall.text.notes import read_fields, read_front_matter
 from mdrecall.types.documents import NO_FIELDS, Fields
 from mdrecall.types.search import MOST_RESULTS, SearchAnswer, SearchRequest, SearchResult
@@ -349,7 +349,7 @@ def _list_days(answer: SearchAnswer) -> "Iterator[_Facet]":
     months = Counter(day[:7] for day in days.elements())
     for day, count in sorted((days if len(months) == 1 else months).items(), reverse=True):
         first = date.fromisoformat(f"{day}-01"[:10])
-        last = first if len(day) > len("2026-03") else first.replace(day=month_length(first.year, first.month))
+        last = first if len(day) > len("2026-03") else first.replace(day=monthrange(first.year, first.month)[1])
         name = show_day(day) if first == last else f"{first:%B %Y}"
         yield name, count, {"since": f"{first}", "until": f"{last}"}
 

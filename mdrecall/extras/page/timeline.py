@@ -1,7 +1,7 @@
 """The timeline: a year of notes and conversations as a calendar, and one day of it."""
 
 from bisect import bisect_left
-from calendar import month_name
+from calendar import month_name, monthrange
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from mdrecall.extras.page.html import Html, join, plural, show_day, strip_markup
 from mdrecall.extras.page.page import Page, Visit, show_list, show_pages, show_row, show_turns
 from mdrecall.extras.page.read import show_note
 from mdrecall.notes.clock import user_moment
-from mdrecall.text.days import calendar_date, day_number, format_day, month_length, note_day, weekday
+from mdrecall.text.days import calendar_date, day_number, format_day, note_day, weekday
 from mdrecall.types.documents import NoteFile
 from mdrecall.types.transcripts import Conversation
 
@@ -115,7 +115,7 @@ def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], 
     """
     first = day_number(year, month, 1) or 1
     cells = [tag("span", letter, aria_hidden="true") for letter in "MTWTFSS"]
-    for place in range(1, month_length(year, month) + 1):
+    for place in range(1, monthrange(year, month)[1] + 1):
         number = first + place - 1
         shade, title, url = days.get(number, (0, None, None))
         names = f"heat{shade}" + " today" * (number == today) + f" from{weekday(first)}" * (place == 1)
