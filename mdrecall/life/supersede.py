@@ -22,7 +22,7 @@ from mdrecall.notes.opening import decode, read_below
 from mdrecall.text.annotations import find_versions, line_origins, read_annotated, read_annotations
 from mdrecall.text.change import Change, Claim, find_change, read_claims
 from mdrecall.text.days import Moment, Place, is_known_newer, is_newer, note_day
-from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
+from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, is_user, read_lines, split_passages
 from mdrecall.text.notes import CURATED_FILES
 from mdrecall.types.documents import Appended, SourceName, format_citation, parse_citation
 
@@ -277,6 +277,9 @@ def list_conflicts(memory: Memory, max_claims: int = _MAX_CLAIMS) -> ConflictRep
         lines, marks = text.split("\n"), read_annotated(text, is_curated=note.path in CURATED_FILES)[1]
         left_out = {number for number, one in marks.items() if one.is_superseded}
         left_out |= {number for number, origin in line_origins(lines).items() if origin == "digest"}
+        # What somebody says in a conversation seldom states what it is about.
+        said = (one for one in split_passages(text) if one.speaker and not is_user(one.speaker))
+        left_out |= {number + 1 for one in said for number in range(one.first_line, one.last_line + 1)}
         claims += [
             (claim, Place(note.path, line.line, day, changed))
             for line in _list_lines(note.path, lines)

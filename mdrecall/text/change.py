@@ -11,7 +11,7 @@ to recognise, and invents none.
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache, lru_cache
-from itertools import compress, pairwise
+from itertools import compress, dropwhile, pairwise
 from typing import NamedTuple
 
 from mdrecall.patterns import compile_later, drop_ending
@@ -90,12 +90,15 @@ _HAN_TOKEN = compile_later(
     r"|[一二三四五六七八九十百千万两]+[年月日号時时点楼樓階层元円人週周个個]|[一二三四五六七八九十百千万两]{2,}|."
 )
 _SHORT_NOT = compile_later(r"n['’]t\b")
+_DAY = compile_later(r"\d+([-./])\d+\1")
+_ASIDE = compile_later(r"(?<=\w)\s?[(（][^()（）]*[)）]")
 # Few words share this many first letters, and only short ones have fewer.
 _WORD, _BEGINNING = compile_later(r"[^\W\d_]+"), 5
 _HOME_WORDS = [word for word, kind in _KINDS.items() if kind in ("live", "move")]
 _HOMES = compile_later(rf"\b(?:{'|'.join(_HOME_WORDS)})\b")
 # A name with digits in it: GPT4, iPhone15, 1Password.
 _NAME = compile_later(r"[a-z]?[A-Z][A-Za-z-]+\d|\d+[A-Z][a-z]")
+_AND = frozenset(["and", "und", "et", "y", "e", "en", "&", "和", "与", "與", "と"])
 _NEW = ("new", "neu", "nouv", "nuev", "nuov", "nov", "nieuw")  # how words for "new" begin
 #: After these words, a day is when a change begins: "as of today", "ab morgen".
 _NOT_FROM = "(?<!ab )(?<!om )(?<!as of )(?<!from )"
@@ -182,6 +185,8 @@ def list_sentences(text: str) -> list[str]:
 def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None:
     """Return a sentence as a claim; None if there is nothing in it to compare."""
     spelled = _SHORT_NOT.sub(" not", sentence) if "n" in sentence else sentence
+    # What is said beside a statement changes nothing: "Severity: P2 (degraded but not down)".
+    spelled = _ASIDE.sub("", spelled) if "(" in spelled or "（" in spelled else spelled
     parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over").replace(" as of ", " as-of "))
     if "_" in spelled or not spelled.isascii():
         han = (_HAN_TOKEN.findall(one) if one[0] not in _QUOTES and count_unspaced(one) else () for one in parts)
@@ -418,9 +423,17 @@ def _is_sure(old: Claim, new: Claim, before: _Slot, after: _Slot, weight: float,
         rests = (claim.units[len(slot.units) :] for claim, slot in ((old, before), (new, after)))
         is_single = all([unit.kind for unit in rest[:2]] == ["is", "the"] for rest in rests)
         return kind == "name" and weight >= _SUBJECT and (announced or is_single)
-    is_linked, is_lasting = before.is_linked and after.is_linked, old.is_lasting or new.is_lasting
+    # A day and a number are values of two things, unless what is counted says otherwise.
+    is_counted, is_lasting = before.follower == after.follower != "", old.is_lasting or new.is_lasting
+    days = [any(unit.kind == "date" or _DAY.match(unit.text) for unit in slot.units) for slot in (before, after)]
+    if kind == "date" and days[0] != days[1] and not is_counted:
+        return False
+    # After a few words, a colon no longer says what a thing is, but tells of it.
+    told = [dropwhile(lambda unit: unit.text not in ":：", claim.units) for claim in (old, new)]
+    is_short = all(sum(unit.kind in _WEIGHTS for unit in each) <= _MAX_VALUE for each in told)
+    is_linked = before.is_linked and after.is_linked and is_short
     # A word that follows the values of both is what they are counted in.
-    weight -= bool(before.follower) and before.follower == after.follower and kind == "date"
+    weight -= is_counted and kind == "date"
     is_same_link = is_linked or before.link == after.link != ""
     is_enough = weight >= (_CHARS_SUBJECT if any(unit.kind == "char" for unit in old.units) else _SUBJECT)
     is_enough = is_enough or (weight >= 1 and (announced or (is_same_link and is_lasting)))
@@ -444,7 +457,7 @@ def _denies(claim: Claim, held: Sequence[bool]) -> bool:
     """True if a claim denies what both say: "not public" beside "public", and not beside "cheap"."""
     at = next((place for place, unit in enumerate(claim.units) if unit.kind == "not"), len(claim.units))
     denied = next((n for n, unit in enumerate(claim.units) if n > at and unit.kind in _WEIGHTS), None)
-    return denied is None or held[denied]
+    return at == len(claim.units) if denied is None else held[denied]
 
 
 def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[_Slot]:
@@ -527,7 +540,9 @@ def _find_named(old: Claim, new: Claim, shared: Set[str], held: float) -> Change
     # A name before a verb of change: "Oskar took over".
     holder = units[:1] if len(units) > 1 and units[1].kind in _VERBS and units[0].kind == "word" else ()
     is_move = any(unit.kind == "move" for unit in units)
-    for place, unit in [(at, one) for at, one in enumerate(units) if one.key in kinds and one.key in old.keys]:
+    # Of "Jira and Slack", neither is the value that the other one replaces.
+    alone = [(at, one) for at, one in enumerate(units) if not {each.text for each in units[at + 1 : at + 2]} & _AND]
+    for place, unit in [(at, one) for at, one in alone if one.key in kinds and one.key in old.keys]:
         values = [one for one in units if one.key not in shared and (one.kind == kinds[unit.key] or one in holder)]
         near = next((one for one in units[place + 1 :] if one.kind in _WEIGHTS or one.kind == "date"), None)
         before = next((one.kind for one in reversed(units[:place]) if one.kind != "link"), "")

@@ -155,6 +155,14 @@ def test_a_digest_of_a_session_contradicts_nothing(workspace: Workspace) -> None
     assert list_conflicts(workspace.memory()).found == []
 
 
+def test_what_people_say_to_each_other_contradicts_nothing(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "- The pool has 12 connections.\n")
+    for one, other, count in (("Ana", "Ben", 0), ("User", "Assistant", 1)):
+        said = f"{one}: The pool has 20 connections.\n{other}: Sounds great!\n{one}: Thanks!\n{other}: Looks great!\n"
+        workspace.write("memory/2026-11-02.md", said)
+        assert len(list_conflicts(workspace.memory()).found) == count
+
+
 def test_a_log_of_one_thing_is_no_contradiction(workspace: Workspace) -> None:
     days = [f"- The weight of the parcel is {80 + day} kg" for day in range(8)]
     workspace.write("memory/2026-06-01.md", "\n".join(days))

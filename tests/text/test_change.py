@@ -96,6 +96,11 @@ Our till is Lightspeed. | Switched the till from Lightspeed to Orderbird: its fe
 Our accountant is Eva Brandl. | Changed the accountant: Eva Brandl retires, Otto took over. | name Eva Brandl > Otto
 学费每小时二十五欧元 | 学费涨到二十八欧元。 | value 二十五 > 二十八
 `waitMs` (5): Time that a search waits for changed files. | `sizeMs` (9): Time that a search waits. | nothing
+Severity of the outage: P2 | Severity of the outage: P2 (degraded but not down) | nothing
+The dog show of the club: 20 dogs | The dog show of the club: 3 March | date? 20 > 3 March
+Rent of the garage: 60 a month | Rent of the garage: June 75 a month | date 60 > June 75
+Maya wants to show: cycle time, load, tags, CLI | Maya: cycle time is done, load and tags too, MVP | name? CLI > MVP
+We use Jira for tasks. | Jira and Slack for tasks are pushed to March. | nothing
 Wishes of the session, at most 400 tokens | A wish for every session: "always", "never". | value? 400 > always" "never
 Now let me read the source files again. | Now let me read the test files again. | nothing
 """
