@@ -87,8 +87,7 @@ def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int
         lines = block.split("\n")
         # The rest of a long line is not a heading, whatever it begins with. The lines above open again the sections and
         # the fence that the block is in.
-        own = lines if begins_line else ["x", *lines[1:]]
-        structure = read_lines([*above, *own, ""])
+        structure = read_lines([*above, *(lines if begins_line else ["x", *lines[1:]]), ""])
         pieces = _find_pieces(block, lines, structure[len(above) : -1], limit, measure)
         packed = list(_pack_entries(pieces, limit, carry, {line - first_line + 1 for line in entries}))
         wanted = [len(above) + pieces.lines[first] - 1 for first, _ in packed]
@@ -105,8 +104,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     while start < len(text):
         end = start + _BLOCK_CHARS
         if end < len(text):
-            inside = end - _CUT_CHARS + _word_end(text[end - _CUT_CHARS : end])
-            end = text.rfind("\n", start, end) + 1 or inside
+            end = text.rfind("\n", start, end) + 1 or end - _CUT_CHARS + _word_end(text[end - _CUT_CHARS : end])
         yield start, min(end, len(text))
         start = end
 

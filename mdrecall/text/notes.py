@@ -177,6 +177,7 @@ _LINK = compile_later(
     r"(?:[ \t]+\"[^\"\n]*\")?\)"
 )
 _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_SPACES = str.maketrans("-_", "  ")
 
 
 def read_fields(text: str) -> Fields:
@@ -305,7 +306,9 @@ class LinkTable:
         for path, fields in self._notes.items():
             parts = fold(drop_ending(path)).split("/")
             endings = ("/".join(parts[start:]) for start in range(len(parts)))
-            for name in dict.fromkeys((*endings, *map(fold, fields.aliases), fold(fields.title))):
+            names = (*endings, *map(fold, fields.aliases), fold(fields.title))
+            # [[Raj Patel]] is raj-patel.md, unless there is a Raj Patel.md.
+            for name in dict.fromkeys((*names, *(f" {one.translate(_SPACES)}" for one in names))):
                 self._by_name.setdefault(name, []).append(path)
 
     def links_of(self, path: str) -> NoteLinks:
@@ -333,7 +336,8 @@ class LinkTable:
         relative = posixpath.normpath(posixpath.join(folder, name)) + NOTE_ENDING
         if relative in self._notes:
             return relative
-        found = self._by_name.get(fold(name.removeprefix("./").lstrip("/")), ())
+        called = fold(name.removeprefix("./").lstrip("/"))
+        found = self._by_name.get(called) or self._by_name.get(f" {called.translate(_SPACES)}", ())
         own = folder.split("/") if folder else []
 
         def rank(path: str) -> tuple[int, int, str]:

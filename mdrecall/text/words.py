@@ -176,8 +176,7 @@ class Analyser:
         text = text.replace("\t", " ")
         for hint in _NAME_HINT.finditer(text):
             middle, stop = hint.span()
-            start = max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1
-            bit = text[start:stop]
+            bit = text[max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1 : stop]
             found[self._names.get(bit) or self._remember(self._names, bit, partial(_join, name_terms))] = None
             end = stop
         return " ".join(filter(None, found))

@@ -344,6 +344,5 @@ def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(
         return scan()
 
     monkeypatch.setattr(source, "scan", index_meanwhile)
-    indexer = Indexer(store.documents, source, Chunking(), Analyser())
-    assert indexer.compare().vanished == []
+    assert Indexer(store.documents, source, Chunking(), Analyser()).compare().vanished == []
     store.admin.close()

@@ -98,6 +98,7 @@ NOTES = {
     "people/ana.md": Fields(aliases=("Ana Morais",), links=(Link(2, "porto"), Link(4, "Nowhere#x|there"))),
     "places/porto.md": Fields(title="The city of Porto", links=(Link(1, "Ana Morais|her"), Link(9, "#Food"))),
     "work/porto.md": Fields(links=(Link(3, "../people/ana.md"), Link(5, "places/porto#Food"))),
+    **dict.fromkeys(("work/raj-patel.md", "work/raj_von_patel.md", "work/raj von patel.md"), Fields()),
     "work/plan.md": Fields(links=(Link(1, "porto"), Link(2, "PEOPLE/Ana"), Link(3, "the city of porto"))),
 }
 
@@ -128,6 +129,9 @@ def test_links_are_resolved_by_path_name_alias_and_title_the_nearest_first() -> 
         ("ANA", "people/ana.md"),
         ("ana morais", "people/ana.md"),
         ("porto", "places/porto.md"),
+        ("Raj Patel", "work/raj-patel.md"),
+        ("Raj von Patel", "work/raj von patel.md"),
+        ("raj_von_patel", "work/raj_von_patel.md"),
         ("nobody", None),
         ("", None),
     ],
