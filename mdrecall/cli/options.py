@@ -93,7 +93,7 @@ class CommandParser(argparse.ArgumentParser):
         options = {name.lstrip("-"): name for action in shown for name in action.option_strings}
         is_option = argument.startswith("-")
         message = f"`{self.prog}` {'has no option' if is_option else 'does not take'} {argument}"
-        if close := difflib.get_close_matches(argument.lstrip("-"), options, n=1):
+        if close := difflib.get_close_matches(argument.lstrip("-"), options, n=1, cutoff=0.65):
             self.error(f"{message}. Did you mean {options[close[0]]}?")
         takes_text = is_option and any(action.dest == "words" for action in self.arguments)
         self.error(f"{message} (put -- before text that starts with -)" if takes_text else message)

@@ -205,7 +205,7 @@ def test_a_word_that_was_a_command_still_is_one(run: Run, word: str) -> None:
     [
         ("search --limt 3 foo", "`mdrecall search` has no option --limt. Did you mean --limit?"),
         ("search foo --limt=3", "`mdrecall search` has no option --limt. Did you mean --limit?"),
-        ("index --zzz", "`mdrecall index` has no option --zzz."),
+        ("index --now", "`mdrecall index` has no option --now."),
     ],
 )
 def test_a_mistyped_option_is_told_in_two_lines(run: Run, arguments: str, said: str) -> None:

@@ -216,7 +216,7 @@ def call_shell(host: str, command: str) -> Call:
 def find_program(name: str) -> list[str]:
     """Return the command of a host; without it the test is skipped."""
     named = os.environ.get("MDRECALL_TEST_NPM")
-    for folder in [Path(named)] if named else _FOLDERS:
+    for folder in (Path(named), _FOLDERS[1]) if named else _FOLDERS:
         for pattern in PROGRAMS[name].files:
             for found in sorted((folder / "node_modules").glob(pattern)):
                 return ["node", str(found)] if found.suffix == ".js" else [str(found)]
