@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 import mdrecall
@@ -59,8 +59,7 @@ def test_the_wire_has_the_names_only_where_several_were_searched(memories: list[
 
 def test_a_memory_that_cannot_be_searched_does_not_stop_the_others(memories: list[Memory], tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.sqlite"
-    with sqlite3.connect(foreign) as database:
-        database.execute("CREATE TABLE songs (title TEXT)")
+    apsw.Connection(str(foreign)).execute("CREATE TABLE songs (title TEXT)")
     env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
     dora = make_folder(tmp_path, "dora", "The walrus likes music.\n")
     with Memory.open(dora, env=env, overrides={"store.path": str(foreign)}) as broken:

@@ -337,7 +337,7 @@ class LinkTable:
         if relative in self._notes:
             return relative
         called = fold(name.removeprefix("./").lstrip("/"))
-        found = self._by_name.get(called) or self._by_name.get(f" {called.translate(_SPACES)}", ())
+        found = self._by_name.get(called) or self._by_name.get(f" {called.translate(_SPACES)}") or []
         own = folder.split("/") if folder else []
 
         def rank(path: str) -> tuple[int, int, str]:

@@ -254,7 +254,7 @@ def test_a_full_disk_changes_nothing(pump: Memory, workspace: Workspace, monkeyp
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(promote.state_files, "save", fail)
+    monkeypatch.setattr("mdrecall.state_files.save", fail)
     with pytest.raises(FileUnwritable, match="No space left"):
         apply_now(pump)
     assert (workspace.path / "MEMORY.md").read_text() == "# Memory\n"

@@ -72,6 +72,7 @@ _VARYING = (
     (r"\.trash/[^/]+/", ".trash/(id)/"),
     (r"(?<=deleted )<time.*?</time>", "(time)"),
     (r" today\"", '"'),
+    (r"(?<=until )\w+ \d+ \w+ \d{4}", "(day)"),
     # The settings have a record of their own.
     (r'(?s)(?<=<details class="all">).*?(?=</details>)', "(all settings)"),
     (r"process \d+", "process (id)"),

@@ -47,7 +47,7 @@ def test_a_server_gets_notes_and_no_conversations(
     assert "walrus" not in sent
     assert "heron" not in sent
     assert not status.dirty
-    assert "name sessions in memorySearch.sources" in str(status.custom["providerNote"])
+    assert "add sessions to memorySearch.sources" in str(status.custom["providerNote"])
     Hooks(notes, []).answer("prompt", prompt="where does the quiet fern stand nowadays?", cwd=tmp_path)
     assert "quiet fern" not in received(openai)
 

@@ -2,11 +2,11 @@
 
 import json
 import re
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import pytest
 
 from mdrecall.context import prompt_section
@@ -132,9 +132,7 @@ def test_a_transcript_is_read_by_a_tool_of_its_own_and_only_where_transcripts_ar
 
 def test_a_search_that_cannot_be_made_says_that_memory_is_unavailable(workspace: Path, env: dict[str, str]) -> None:
     index = workspace.parent / "foreign.sqlite"
-    with sqlite3.connect(index) as other:
-        other.execute("CREATE TABLE theirs (x)")
-    other.close()
+    apsw.Connection(str(index)).execute("CREATE TABLE theirs (x)")
     with open_configured(workspace, env, memorySearch={"store": {"path": str(index)}}) as memory:
         found = Toolset(memory_tools(memory)).call("memory_search", {"query": "ana"}).details
     assert (found["results"], found["disabled"], found["unavailable"]) == ([], True, True)
