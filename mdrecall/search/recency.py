@@ -57,23 +57,23 @@ NEAREST_DAYS = 3
 _VAGUE_WORDS = (
     "happen happened happening happens note notes entry entries memory memories journal diary log logs discuss"
     " discussed talk talked work worked working write wrote written new news day days week summary summarize summarise"
-    " summarized recap list noted recorded event events activity activities did everything all"
+    " summarized recap list noted recorded event events activity activities did everything all changed change changes"
     " passiert passierte geschehen geschah notiz notizen eintrag eintrage tagebuch besprochen geredet gemacht getan"
-    " gearbeitet neues geschrieben notiert notierte notieren aufgeschrieben los alles"
-    " passe arrive note discute parle travaille ecrit journee notes fait faits tout"
+    " gearbeitet neues geschrieben notiert notierte notieren aufgeschrieben los alles geandert neu"
+    " passe arrive note discute parle travaille ecrit journee notes fait faits tout nouveau"
     " paso ocurrio ocurrido pasado notas nota hicimos hice hablamos trabajamos escribi escribimos anote"
-    " anotamos apunte apuntamos sucedio diario todo"
+    " anotamos apunte apuntamos sucedio diario todo cambio cambiado nuevo"
     " s t"
 )
 _VAGUE = frozenset(_VAGUE_WORDS.split())
 # A plain string: the few queries that need it compile it.
 _VAGUE_UNSPACED = (
-    "发生|發生|什么|什麼|我们|我們|笔记|筆記|记录|記錄|日记|日記|事情|讨论|討論|聊天|大家|哪些|有没有|有沒有|一下|"
-    "[的了过過做干幹聊说說写寫我你事都有是吗呢在]|"
+    "发生|發生|什么|什麼|我们|我們|笔记|筆記|记录|記錄|日记|日記|事情|讨论|討論|聊天|大家|哪些|有没有|有沒有|一下|变化|變化|"
+    "[以之][来來后後]|[的了过過做干幹聊说說写寫我你事都有是吗呢在从從自]|以降|変わった|"
     "出来事|何か|なに|メモ|ノート|ログ|日誌|起きた|起こった|ありました|しました|話しました|話した|書いた|やった|あった|した|私|"
-    "[何をはがにのかでとも。]|"
+    "[何をはがにのかでともら。]|"
     "무엇|무슨|뭐|했나요|했어요|했습니까|했는지|했지|했어|했나|했니|했|있었어|있었나|있었지|있었|메모|노트|일기|기록|우리|내가|나는|"
-    "일이|일은|일|을|를|이|가|은|는|의|에|어|나요|지|요|논의|이야기"
+    "일이|일은|일|을|를|이후|부터|이|가|은|는|의|에|어|나요|지|요|논의|이야기|바뀐|것"
 )
 
 

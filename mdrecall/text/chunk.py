@@ -201,8 +201,7 @@ def _split(line: str, limit: int, shape: Line) -> Iterator[tuple[int, int, Line]
 
 def _word_end(part: str) -> int:
     """Return where the last word in the second half of a part ends; the end of the part if no word ends there."""
-    ends = range(len(part) - 1, len(part) // 2 - 1, -1)
-    return next((index + 1 for index in ends if part[index] in _WORD_ENDS), len(part))
+    return next((at + 1 for at in range(len(part) - 1, len(part) // 2 - 1, -1) if part[at] in _WORD_ENDS), len(part))
 
 
 def _pack(pieces: _Pieces, limit: int, carry: int, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -276,8 +276,7 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
         return {}
     roles = {number: label for number, label in labels.items() if is_role(label)}
     names = {number: label for number, label in labels.items() if not label[0].islower() and number not in roles}
-    distinct = len(set(names.values()))
-    if len(names) < _MIN_TURNS or distinct * 3 > len(names) * 2:
+    if len(names) < _MIN_TURNS or len(set(names.values())) * 3 > len(names) * 2:
         return roles
     return names | roles if len(names) * 2 >= sum(1 for line in lines if line and not line.isspace()) else roles
 

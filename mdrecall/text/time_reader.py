@@ -340,6 +340,9 @@ _RIGHT = rf")(?!\w|{_JOINER}\w|[/\\])"
 _BETWEEN = compile_later(r"\b(?:between|zwischen|entre)\s*$", re.IGNORECASE)
 _TO = compile_later(r"\s*(?:to|until|till|through|bis|à|au|hasta|al?|[-–—~〜]|到|至|から)\s*", re.IGNORECASE)
 _AND = compile_later(r"\s*(?:and|und|et|y)\s*", re.IGNORECASE)
+_SINCE = compile_later(
+    r"(?i)\b(?:since|seit|depuis|desde)\s(?:\w\w\w?\s)?\0|\0(?:since|seit|depuis|desde)|\0\s?(?:[以之][来來后後]|から|부터|이후)|부터\0"
+)
 
 _NUMERIC = (
     Rule("title_date",
@@ -383,12 +386,6 @@ def _needs(key: str, kind: str) -> tuple[str, ...]:
     return tuple(max(re.split("[ '’-]", phrase), key=len) for phrase in phrases)
 
 
-@cache
-def _cues(key: str) -> re.Pattern[str]:
-    pattern = LANGUAGES[key].cues.replace(" ", r"\s")
-    return re.compile(f"{_LEFT}{pattern}{_RIGHT}" if key in _SPACED else pattern, re.IGNORECASE)
-
-
 def find_times(query: str, today: int) -> tuple[tuple[DayRange, ...], tuple[tuple[int, int], ...]]:
     """Return the times that a query speaks of, and the characters that name them."""
     words = frozenset(_WORD.findall(query.lower()))
@@ -398,7 +395,7 @@ def find_times(query: str, today: int) -> tuple[tuple[DayRange, ...], tuple[tupl
     if count_words(others, "de") > count_words(others, "fr"):
         # The German word for "here", not the French one for "yesterday".
         found = [one for one in found if query[one[0] : one[1]].lower() != "hier"]
-    return _join(text, found), tuple(dict.fromkeys((start, end) for start, end, _ in found))
+    return _join(text, found, today), tuple(dict.fromkeys((start, end) for start, end, _ in found))
 
 
 def find_cues(query: str, spans: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -406,7 +403,11 @@ def find_cues(query: str, spans: tuple[tuple[int, int], ...]) -> tuple[tuple[int
     text = _hide_quotes(query)
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-    found = {match.span() for key in find_languages(query) for match in _cues(key).finditer(text)}
+    found = set[tuple[int, int]]()
+    for key in find_languages(query):
+        pattern = LANGUAGES[key].cues.replace(" ", r"\s")
+        pattern = f"{_LEFT}{pattern}{_RIGHT}" if key in _SPACED else pattern
+        found |= {match.span() for match in re.finditer(pattern, text, re.IGNORECASE)}
     words = frozenset(_WORD.findall(query.lower()))
     if not count_words(words, "es") or words & {"the", "is", "of", "what"}:
         # The English word, not the Spanish one for "current".
@@ -448,10 +449,12 @@ def _choose(found: Iterator[_Found]) -> list[_Found]:
     return chosen
 
 
-def _join(text: str, found: list[_Found]) -> tuple[DayRange, ...]:
-    """Return the ranges, "from … to …" as one."""
+def _join(text: str, found: list[_Found], today: int) -> tuple[DayRange, ...]:
+    """Return the ranges, "from … to …" as one; "since …" goes on until today."""
     ranges: list[DayRange] = []
-    for place, (start, _, days) in enumerate(found):
+    for place, (start, end, days) in enumerate(found):
+        if days.first <= today and _SINCE.search(f"{text[:start]}\0{text[start:end]}\0{text[end:]}"):
+            days = days._replace(last=max(days.last, today), precision="week", is_in_title=False)
         before_start, before_end, before = found[place - 1]
         between = text[before_end:start]
         is_span = _TO.fullmatch(between) or (_AND.fullmatch(between) and _BETWEEN.search(text[:before_start]))

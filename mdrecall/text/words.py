@@ -90,8 +90,7 @@ def fold(text: str) -> str:
         return text.lower()
     import unicodedata
 
-    bare = _FOLD_MARKS.sub("", unicodedata.normalize("NFKD", text).casefold())
-    folded = unicodedata.normalize("NFKC", bare)
+    folded = unicodedata.normalize("NFKC", _FOLD_MARKS.sub("", unicodedata.normalize("NFKD", text).casefold()))
     # Looking for the letters first is quick; `translate` looks up every character.
     return folded.translate(_FOLD_LETTERS) if _FOLD_HINT.search(folded) else folded
 
