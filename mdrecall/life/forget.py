@@ -96,7 +96,7 @@ class ForgetPlan(NamedTuple):
         found = [place.warning for place in self.places if place.warning]
         if self.named:
             more = f" and {len(self.named) - 1:,} more" * bool(self.named[1:])
-            found.append(f"The name stays: {self.named[0]}{more}. To forget a whole note, forget it by its path.")
+            found.append(f"The file name stays: {self.named[0]}{more}. Forget the whole note if that should go, too.")
         return [*dict.fromkeys(found), *self.problems]
 
     @property

@@ -109,7 +109,7 @@ def test_a_preview_names_the_notes_that_keep_the_name(workspace: Workspace) -> N
     workspace.write("memory/people/ana-ruiz.md", "Works from Oslo.\n")
     with workspace.memory() as memory:
         found = {each: Forgetting(memory).plan(ForgetRequest((each,)), NOW).warnings for each in ("Ana Ruiz", "memory")}
-    assert "stays: memory/people/ana-ruiz.md. To" in found.pop("Ana Ruiz")[0]
+    assert "stays: memory/people/ana-ruiz.md. Forget" in found.pop("Ana Ruiz")[0]
     assert found == {"memory": []}
 
 
