@@ -148,7 +148,7 @@ def find_openclaw() -> list[str]:
 
 def _npm_folders() -> tuple[Path, ...]:
     named = os.environ.get("MDRECALL_TEST_NPM")
-    return (Path(named),) if named else _FOLDERS
+    return (_FOLDERS[0], Path(named)) if named else _FOLDERS
 
 
 def _find_port() -> int:
