@@ -56,6 +56,7 @@ _HAN_VERBS = "|".join(word for kind in ("verb", "move", "live") for word in _WOR
 _HAN_NEGATIONS = "[不没沒未]|ない|ません|なく"
 #: What a unit says about a subject: a character of a script without spaces is about half a word.
 _WEIGHTS = {"word": 1.0, "name": 1.0, "live": 1.0, "char": 0.5, "value": 0.5}
+_SHARED_KINDS = (*_WEIGHTS, "move", "aside")
 _SINCE = ("from", "starting", "von", "de", "da", "van", "dal", "del", "vanaf")
 _TYPED, _VERBS, _LINKS = ("value", "date", "name"), ("verb", "move"), ("link", "not", "from", "to", "past", "the")
 #: A longer sentence says more than one thing, and a value is a few words, not far from its verb.
@@ -186,22 +187,23 @@ def read_claim(sentence: str, heading: str = "", path: str = "") -> Claim | None
     """Return a sentence as a claim; None if there is nothing in it to compare."""
     spelled = _SHORT_NOT.sub(" not", sentence) if "n" in sentence else sentence
     # What is said beside a statement changes nothing: "Severity: P2 (degraded but not down)".
-    spelled = _ASIDE.sub("", spelled) if "(" in spelled or "（" in spelled else spelled
+    asides, spelled = _ASIDE.findall(spelled), _ASIDE.sub("", spelled)
     parts: list[str] = _TOKEN.findall(spelled.replace("took over", "took-over").replace(" as of ", " as-of "))
     if "_" in spelled or not spelled.isascii():
         han = (_HAN_TOKEN.findall(one) if one[0] not in _QUOTES and count_unspaced(one) else () for one in parts)
         parts = [part for one, chars in zip(parts, han, strict=True) for part in chars or [one.strip("_")]]
+    outside, parts = len(parts), [*parts, *_TOKEN.findall(" ".join(asides))]
     words = list(map(str.lower if spelled.isascii() else fold, parts))
     stops = find_stop_words(words)
     pairs = enumerate(zip(parts, words, strict=True))
-    read = [_read_unit(part, word, word in stops, not place) for place, (part, word) in pairs if part]
-    units = tuple(filter(None, read))
+    read = [(place, _read_unit(part, word, word in stops, not place)) for place, (part, word) in pairs if part]
+    units = tuple([one if place < outside else one._replace(kind="aside") for place, one in read if one])
     kinds = {unit.kind for unit in units}
     # With a verb of change, the word before "to" is its object: "raised the goal to 14".
     if not kinds.isdisjoint(("to", "is")) and kinds.isdisjoint((*_VERBS, "sign")):
         units = _mark_bringing(units)
     keys_of = tuple(_list_keys(units) if "char" in kinds else [(unit.key,) for unit in units])
-    keys = {key for unit, each in zip(units, keys_of, strict=True) for key in each if unit.kind in (*_WEIGHTS, "move")}
+    keys = {key for unit, each in zip(units, keys_of, strict=True) for key in each if unit.kind in _SHARED_KINDS}
     if not keys:
         return None
     file, is_dated = _read_name(path)
@@ -470,7 +472,7 @@ def _find_slots(claim: Claim, held: Sequence[bool], *, announced: bool) -> list[
     is_change = any(unit.kind in _VERBS for unit in claim.units)
     before, start, is_linked, link, opening, is_split, replaced = 0.0, 0.0, False, "", "", False, 0
     for place, (unit, is_shared) in enumerate(zip((*claim.units, Unit("", "", "is")), (*held, False), strict=True)):
-        if run and (is_shared or unit.kind == "is"):
+        if run and unit.kind != "aside" and (is_shared or unit.kind == "is"):
             runs.append((tuple(run), start, is_linked, opening, unit.key if is_shared else "", is_split, replaced))
             run, is_split, replaced = [], False, 0
         if is_shared:
@@ -494,7 +496,7 @@ def _sum(units: Sequence[Unit]) -> float:
 
 def _weigh(claim: Claim, other: Claim, held: Sequence[bool]) -> float:
     """Return what a claim says of the subject that it shares; its heading counts if the other one says it."""
-    said = sum([_WEIGHTS.get(unit.kind, unit.kind == "move") for unit in compress(claim.units, held)])
+    said = sum([_WEIGHTS.get(unit.kind, unit.kind in ("move", "aside")) for unit in compress(claim.units, held)])
     return said + len((claim.context & other.keys) - claim.keys)
 
 

@@ -48,8 +48,7 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
         marks_of = {number: marks_of.get(number, NO_MARKS)._replace(project=project) for number in numbers}
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
-    entries = _find_entries(plain, marks_of, is_curated=is_curated)
-    headings, begins = set[str](), set(entries)
+    headings, begins = set[str](), set(_find_entries(plain, marks_of, is_curated=is_curated))
     if DIGEST_MARK in text:
         plain_lines, marks_of = plain.split("\n"), dict(marks_of)
         for signed, _, project in find_signed(text.split("\n")):

@@ -403,11 +403,9 @@ def find_cues(query: str, spans: tuple[tuple[int, int], ...]) -> tuple[tuple[int
     text = _hide_quotes(query)
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-    found = set[tuple[int, int]]()
-    for key in find_languages(query):
-        pattern = LANGUAGES[key].cues.replace(" ", r"\s")
-        pattern = f"{_LEFT}{pattern}{_RIGHT}" if key in _SPACED else pattern
-        found |= {match.span() for match in re.finditer(pattern, text, re.IGNORECASE)}
+    edges = {key: (_LEFT, _RIGHT) if key in _SPACED else ("", "") for key in find_languages(query)}
+    patterns = (f"{left}{LANGUAGES[key].cues}{right}".replace(" ", r"\s") for key, (left, right) in edges.items())
+    found = {match.span() for pattern in patterns for match in re.finditer(pattern, text, re.IGNORECASE)}
     words = frozenset(_WORD.findall(query.lower()))
     if not count_words(words, "es") or words & {"the", "is", "of", "what"}:
         # The English word, not the Spanish one for "current".

@@ -81,8 +81,7 @@ def test_a_call_that_is_cancelled_while_it_waits_leaves_the_pool_working() -> No
     pool = DaemonPool("mdrecall-test", 1)
     may_end = threading.Event()
     first = pool.submit(lambda: may_end.wait(10))
-    waiting = pool.submit(lambda: None)
-    assert waiting.cancel()
+    assert pool.submit(lambda: None).cancel()
     may_end.set()
     assert first.result(10)
     assert pool.submit(lambda: "still there").result(10) == "still there"

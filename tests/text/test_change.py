@@ -97,6 +97,7 @@ Our accountant is Eva Brandl. | Changed the accountant: Eva Brandl retires, Otto
 学费每小时二十五欧元 | 学费涨到二十八欧元。 | value 二十五 > 二十八
 `waitMs` (5): Time that a search waits for changed files. | `sizeMs` (9): Time that a search waits. | nothing
 Severity of the outage: P2 | Severity of the outage: P2 (degraded but not down) | nothing
+Fee: $9/mo per seat (team plan), free for solo devs | The fee is now $12/mo per seat (team plan). | value 9/mo > 12/mo
 The dog show of the club: 20 dogs | The dog show of the club: 3 March | date? 20 > 3 March
 Rent of the garage: 60 a month | Rent of the garage: June 75 a month | date 60 > June 75
 Maya wants to show: cycle time, load, tags, CLI | Maya: cycle time is done, load and tags too, MVP | name? CLI > MVP
