@@ -35,7 +35,9 @@ def values_of(found: SearchResult | Candidate) -> dict[str, Any]:
     return {part: value for part, value, _ in found.why}
 
 
-# Nothing here depends on how fast the machine is; in CI the examples are the same every time.
+# Nothing here depends on how fast the machine is, or on where it is; in CI the examples are the same every time.
+os.environ["TZ"] = "UTC"
+time.tzset()
 settings.register_profile(
     "mdrecall",
     max_examples=examples(30),
@@ -246,7 +248,7 @@ class Workspace:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "MDRECALL_STATE_DIR": str(self.state), "PATH": os.environ["PATH"]}
+        return {"HOME": str(self.home), "MDRECALL_STATE_DIR": str(self.state), "PATH": os.environ["PATH"], "TZ": "UTC"}
 
     def write(self, name: str, text: str | bytes) -> Path:
         """Write a note; its time is long ago, so that its stamp is trusted at once."""
@@ -304,7 +306,7 @@ def environment(env: Mapping[str, str], folder: Path) -> Iterator[None]:
     """Run in a folder with this environment and no other."""
     before, was = dict(os.environ), os.getcwd()
     os.environ.clear()
-    os.environ.update(env)
+    os.environ.update({"TZ": "UTC", **env})
     time.tzset()
     os.chdir(folder)
     try:

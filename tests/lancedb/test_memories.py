@@ -109,8 +109,7 @@ def test_an_id_that_is_no_uuid_is_refused(database: LtmDatabase, memory_id: str)
 
 def test_secrets_are_masked_before_anything_is_stored(database: LtmDatabase) -> None:
     secret = "sk-proj-" + "a1B2c3D4" * 5
-    stored = database.memories().store(f"My key is {secret}")
-    assert stored.is_masked
+    assert database.memories().store(f"My key is {secret}").is_masked
     assert secret.encode() not in database.bytes()
     assert not database.memories().store("I prefer tea").is_masked
 

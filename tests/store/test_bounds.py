@@ -115,8 +115,7 @@ def test_vectors_take_little_more_memory_than_their_bytes(most_exact: int, monke
     query = rows[5].astype("<f4").tobytes()
     tracemalloc.start()
     try:
-        engine = MatrixEngine(size)
-        assert engine.nearest(space, query, 20)[0][0] == 6
+        assert MatrixEngine(size).nearest(space, query, 20)[0][0] == 6
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
